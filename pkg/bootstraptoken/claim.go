@@ -1,0 +1,145 @@
+package bootstraptoken
+
+import (
+	"maps"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+	bootstraputil "k8s.io/cluster-bootstrap/token/util"
+
+	"dynk8s.du5t1n.me/provisioner/pkg/instance"
+)
+
+// InstanceLabel holds, on a token Secret, the instance that the token was made
+// for.
+const InstanceLabel = "dynk8s.du5t1n.me/ec2-instance-id"
+
+// Annotations of a token Secret.
+const (
+	keyAnnotation      = "dynk8s.du5t1n.me/wireguard-key"
+	profileAnnotation  = "dynk8s.du5t1n.me/profile"
+	zoneAnnotation     = "dynk8s.du5t1n.me/zone"
+	dnsNameAnnotation  = "dynk8s.du5t1n.me/private-dns-name"
+	typeAnnotation     = "dynk8s.du5t1n.me/instance-type"
+	instanceAnnotation = InstanceLabel // shadow of the label, should a hand remove it
+)
+
+// Settings are what a profile says of the tokens made for its instances.
+type Settings struct {
+	// TTL is how long a token lives from its creation or renewal.
+	TTL time.Duration
+	// ExtraGroups are the groups the token authenticates as, besides
+	// system:bootstrappers. Each begins with system:bootstrappers:.
+	ExtraGroups []string
+	// Signing also lets the token sign cluster-info, which only kubeadm's token
+	// discovery needs.
+	Signing bool
+}
+
+// Request says for whom a token is made, and which key goes with it.
+type Request struct {
+	Instance instance.Instance
+	// Profile is the name of the profile that the instance matched.
+	Profile string
+	// KeyName is the name of the WireGuard key Secret that the claim names.
+	KeyName  string
+	Settings Settings
+}
+
+// Claim is a token Secret as it was read.
+type Claim struct {
+	InstanceID instance.ID
+	// KeyName is the name of the key Secret that is meant for the instance.
+	KeyName string
+	// Profile, Zone, PrivateDNSName and InstanceType are as they were when the
+	// instance was admitted.
+	Profile, Zone, PrivateDNSName, InstanceType string
+	Token                                       Token
+	Created                                     time.Time
+	// Expires is zero, long past, when the Secret holds no time that can be read.
+	Expires time.Time
+
+	name            string
+	uid             types.UID
+	resourceVersion string
+}
+
+// Expired reports whether the API server refuses the token at time now.
+func (c Claim) Expired(now time.Time) bool { return !now.Before(c.Expires) }
+
+// claimOf reads a token Secret. It reports false when the Secret is not a claim
+// of ours.
+func claimOf(secret *corev1.Secret) (Claim, bool) {
+	owner, owned := secret.Labels[InstanceLabel]
+	id, err := instance.ParseID(owner)
+	if !owned || err != nil || secret.Type != corev1.SecretTypeBootstrapToken {
+		return Claim{}, false
+	}
+	// Unparsable counts as expired, as in the API server's authenticator.
+	expires, err := time.Parse(time.RFC3339, string(secret.Data[bootstrapapi.BootstrapTokenExpirationKey]))
+	if err != nil {
+		expires = time.Time{}
+	}
+	return Claim{
+		InstanceID:     id,
+		KeyName:        secret.Annotations[keyAnnotation],
+		Profile:        secret.Annotations[profileAnnotation],
+		Zone:           secret.Annotations[zoneAnnotation],
+		PrivateDNSName: secret.Annotations[dnsNameAnnotation],
+		InstanceType:   secret.Annotations[typeAnnotation],
+		Token: NewToken(
+			string(secret.Data[bootstrapapi.BootstrapTokenIDKey]),
+			string(secret.Data[bootstrapapi.BootstrapTokenSecretKey])),
+		Created:         secret.CreationTimestamp.Time,
+		Expires:         expires,
+		name:            secret.Name,
+		uid:             secret.UID,
+		resourceVersion: secret.ResourceVersion,
+	}, true
+}
+
+// newSecretObject returns the Secret of a token with the given id.
+func newSecretObject(namespace, tokenID, secret string, r Request, expires time.Time) *corev1.Secret {
+	data := map[string][]byte{
+		bootstrapapi.BootstrapTokenIDKey:               []byte(tokenID),
+		bootstrapapi.BootstrapTokenSecretKey:           []byte(secret),
+		bootstrapapi.BootstrapTokenExpirationKey:       formatExpiration(expires),
+		bootstrapapi.BootstrapTokenUsageAuthentication: []byte("true"),
+		bootstrapapi.BootstrapTokenDescriptionKey:      []byte("EC2 instance " + string(r.Instance.ID)),
+	}
+	if len(r.Settings.ExtraGroups) > 0 {
+		data[bootstrapapi.BootstrapTokenExtraGroupsKey] = []byte(strings.Join(r.Settings.ExtraGroups, ","))
+	}
+	if r.Settings.Signing {
+		data[bootstrapapi.BootstrapTokenUsageSigningKey] = []byte("true")
+	}
+	annotations := map[string]string{
+		instanceAnnotation: string(r.Instance.ID),
+		keyAnnotation:      r.KeyName,
+		profileAnnotation:  r.Profile,
+		zoneAnnotation:     r.Instance.Zone,
+		dnsNameAnnotation:  r.Instance.PrivateDNSName,
+		typeAnnotation:     r.Instance.Type,
+	}
+	maps.DeleteFunc(annotations, func(_, value string) bool { return value == "" })
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        bootstraputil.BootstrapTokenSecretName(tokenID),
+			Namespace:   namespace,
+			Labels:      map[string]string{InstanceLabel: string(r.Instance.ID)},
+			Annotations: annotations,
+		},
+		Type: corev1.SecretTypeBootstrapToken,
+		Data: data,
+	}
+}
+
+// formatExpiration writes a time as the token authenticator reads it: RFC 3339,
+// UTC, whole seconds.
+func formatExpiration(t time.Time) []byte {
+	return []byte(t.UTC().Format(time.RFC3339))
+}
