@@ -1,0 +1,105 @@
+package wireguardkey
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"dynk8s.du5t1n.me/provisioner/pkg/instance"
+)
+
+// SecretType is the type of a key's Secret, and InstanceLabel the label on it
+// that says who holds the key. Both are a contract with the operator.
+const (
+	SecretType    corev1.SecretType = "dynk8s.du5t1n.me/wireguard-key"
+	InstanceLabel                   = "dynk8s.du5t1n.me/ec2-instance-id"
+	// configKey holds a complete wg-quick configuration.
+	configKey = "wireguard-config"
+)
+
+// Annotations of a key's Secret.
+const (
+	allocatedTo = "dynk8s.du5t1n.me/allocated-to" // shadow of the label, should a hand remove it
+	allocatedAt = "dynk8s.du5t1n.me/allocated-at"
+	handedOutTo = "dynk8s.du5t1n.me/handed-out-to" // the mark
+	handedOutAt = "dynk8s.du5t1n.me/handed-out-at"
+	releasedAt  = "dynk8s.du5t1n.me/released-at"
+)
+
+var (
+	// ErrExhausted says that no key of the pool is free.
+	ErrExhausted = errors.New("no WireGuard key is free")
+	// ErrTaken says that the key belongs to another instance.
+	ErrTaken = errors.New("the WireGuard key belongs to another instance")
+	// ErrUnusable says that there is no such key, or that it cannot be used: it
+	// is not in the pool, of another type, or without a configuration.
+	ErrUnusable = errors.New("the WireGuard key cannot be used")
+)
+
+// Key is a key's Secret as it was read. It holds the private key and prints
+// nothing of it.
+type Key struct {
+	secret *corev1.Secret
+}
+
+// Name is the name of the Secret.
+func (k Key) Name() string { return k.secret.Name }
+
+// Marked reports whether the key was handed out to the instance.
+func (k Key) Marked(id instance.ID) bool { return k.secret.Annotations[handedOutTo] == string(id) }
+
+// AllocatedAt is when the key was allocated, to the second; zero when that is
+// not recorded.
+func (k Key) AllocatedAt() time.Time { return timeOf(k.secret, allocatedAt) }
+
+// String returns the name of the Secret, and nothing of its content.
+func (k Key) String() string { return k.secret.Name }
+
+// Format makes every verb of package fmt print what String returns.
+func (k Key) Format(f fmt.State, _ rune) { _, _ = fmt.Fprint(f, k.String()) }
+
+// LogValue makes slog print what String returns.
+func (k Key) LogValue() slog.Value { return slog.StringValue(k.String()) }
+
+// MarshalText makes encoding/json and others write what String returns.
+func (k Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// heldBy reports whether the label names the instance.
+func heldBy(object metav1.Object, id instance.ID) bool {
+	return object.GetLabels()[InstanceLabel] == string(id)
+}
+
+// free reports whether nobody holds the key. A key whose label was emptied by
+// hand is not free while an annotation still names its holder.
+func free(object metav1.Object) bool {
+	holder, pooled := object.GetLabels()[InstanceLabel]
+	return pooled && holder == "" && object.GetAnnotations()[allocatedTo] == "" && object.GetAnnotations()[handedOutTo] == ""
+}
+
+// lost reports the instance that the annotations name when the label does not:
+// a hand emptied or removed it.
+func lost(object metav1.Object) (instance.ID, bool) {
+	if object.GetLabels()[InstanceLabel] != "" {
+		return "", false
+	}
+	for _, annotation := range []string{handedOutTo, allocatedTo} {
+		if id, err := instance.ParseID(object.GetAnnotations()[annotation]); err == nil {
+			return id, true
+		}
+	}
+	return "", false
+}
+
+func timeOf(object metav1.Object, annotation string) time.Time {
+	t, err := time.Parse(time.RFC3339, object.GetAnnotations()[annotation])
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
+func now() string { return time.Now().UTC().Format(time.RFC3339) }
