@@ -1,0 +1,79 @@
+package node
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"dynk8s.du5t1n.me/provisioner/pkg/instance"
+)
+
+// byInstance is the name of the index by instance id.
+const byInstance = "instance"
+
+// NewInformer returns an informer over the cluster's Nodes that keeps no more of
+// each than this package reads. It must be run by the caller.
+func NewInformer(client kubernetes.Interface) (cache.SharedIndexInformer, error) {
+	informer := coreinformers.NewNodeInformer(client, 0, Indexers())
+	return informer, informer.SetTransform(trim)
+}
+
+// Indexers are the indexes that Nodes needs.
+func Indexers() cache.Indexers {
+	return cache.Indexers{
+		byInstance: func(object any) ([]string, error) {
+			n, ok := object.(*corev1.Node)
+			if !ok {
+				return nil, nil
+			}
+			if id, inEC2 := instance.IDFromProviderID(n.Spec.ProviderID); inEC2 {
+				return []string{string(id)}, nil
+			}
+			return nil, nil
+		},
+	}
+}
+
+// trim drops what this package does not read: a Node's images and the like take
+// kilobytes each.
+func trim(object any) (any, error) {
+	n, ok := object.(*corev1.Node)
+	if !ok {
+		return object, nil
+	}
+	slim := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion},
+		Spec:       corev1.NodeSpec{ProviderID: n.Spec.ProviderID},
+	}
+	if id, labelled := n.Labels[InstanceLabel]; labelled {
+		slim.Labels = map[string]string{InstanceLabel: id}
+	}
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			slim.Status.Conditions = []corev1.NodeCondition{c}
+		}
+	}
+	return slim, nil
+}
+
+func nodeOf(n *corev1.Node, id instance.ID) Node {
+	return Node{
+		Name:       n.Name,
+		InstanceID: id,
+		Ours:       n.Labels[InstanceLabel] == string(id),
+		ReadySince: readySince(n),
+	}
+}
+
+func readySince(n *corev1.Node) time.Time {
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return time.Time{}
+}

@@ -1,0 +1,155 @@
+// Package node finds and deletes the Kubernetes Nodes of EC2 instances.
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"dynk8s.du5t1n.me/provisioner/pkg/instance"
+)
+
+// InstanceLabel is the label that the join configuration gives to a Node, by
+// which it is known as one of ours. Its value is the instance id.
+const InstanceLabel = "dynk8s.du5t1n.me/ec2-instance-id"
+
+// Client is what Nodes needs of the API server. client-go's NodeInterface has
+// it.
+type Client interface {
+	Get(ctx context.Context, name string, opts metav1.GetOptions) (*corev1.Node, error)
+	Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error
+}
+
+// Node is the Node of an instance.
+type Node struct {
+	Name       string
+	InstanceID instance.ID
+	// Ours reports whether the Node carries our label for its instance.
+	Ours bool
+	// ReadySince is when the Node became Ready; zero while it is not.
+	ReadySince time.Time
+}
+
+// Ready reports whether the Node is Ready.
+func (n Node) Ready() bool { return !n.ReadySince.IsZero() }
+
+// Nodes finds Nodes by the instance id in their spec.providerID.
+type Nodes struct {
+	client Client
+	index  cache.Indexer
+	ready  chan instance.ID
+}
+
+// New returns the Nodes behind client. The index holds them, with Indexers; it
+// is an informer's, and may be a moment behind.
+func New(client Client, index cache.Indexer) *Nodes {
+	return &Nodes{client: client, index: index, ready: make(chan instance.ID, 256)}
+}
+
+// Find returns the Node whose provider id names the instance, as the cache has
+// it.
+func (n *Nodes) Find(id instance.ID) (Node, bool) {
+	for _, found := range n.find(id) {
+		return nodeOf(found, id), true
+	}
+	return Node{}, false
+}
+
+func (n *Nodes) find(id instance.ID) []*corev1.Node {
+	objects, err := n.index.ByIndex(byInstance, string(id))
+	if err != nil { // only when the index does not exist
+		return nil
+	}
+	nodes := make([]*corev1.Node, 0, len(objects))
+	for _, object := range objects {
+		if found, ok := object.(*corev1.Node); ok {
+			nodes = append(nodes, found)
+		}
+	}
+	return nodes
+}
+
+// Ours returns the instances whose Nodes carry our label, as the cache has it,
+// in no order.
+func (n *Nodes) Ours() []instance.ID {
+	var ids []instance.ID
+	for _, value := range n.index.ListIndexFuncValues(byInstance) {
+		id := instance.ID(value)
+		if found, ok := n.Find(id); ok && found.Ours {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// Delete deletes every Node of an instance, each only while it is the object
+// that was read and its provider id names the instance. It reports whether one
+// was deleted.
+func (n *Nodes) Delete(ctx context.Context, id instance.ID) (bool, error) {
+	deleted := false
+	var errs []error
+	for _, found := range n.find(id) {
+		ok, err := n.delete(ctx, found.Name, id)
+		deleted = deleted || ok
+		errs = append(errs, err)
+	}
+	return deleted, errors.Join(errs...)
+}
+
+func (n *Nodes) delete(ctx context.Context, name string, id instance.ID) (bool, error) {
+	live, err := n.client.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read node: %w", err)
+	}
+	// The name may have gone to another machine since the cache saw it.
+	if of, ok := instance.IDFromProviderID(live.Spec.ProviderID); !ok || of != id {
+		return false, nil
+	}
+	err = n.client.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &live.UID}})
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("delete node: %w", err)
+	}
+	return true, nil
+}
+
+// BecameReady delivers the instances whose Nodes became Ready, those that were
+// Ready when the informer started among them. A slow reader misses some.
+func (n *Nodes) BecameReady() <-chan instance.ID { return n.ready }
+
+// EventHandler must be added to the informer behind the index: it feeds
+// BecameReady.
+func (n *Nodes) EventHandler() cache.ResourceEventHandler {
+	signal := func(object any) {
+		found, ok := object.(*corev1.Node)
+		if !ok || readySince(found).IsZero() {
+			return
+		}
+		if id, inEC2 := instance.IDFromProviderID(found.Spec.ProviderID); inEC2 {
+			select {
+			case n.ready <- id:
+			default: // the reconcile pass makes up for it
+			}
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: signal,
+		UpdateFunc: func(before, after any) {
+			if b, ok := before.(*corev1.Node); ok && !readySince(b).IsZero() {
+				return
+			}
+			signal(after)
+		},
+	}
+}
