@@ -1,0 +1,102 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"dynk8s.du5t1n.me/provisioner/pkg/bootstraptoken"
+	"dynk8s.du5t1n.me/provisioner/pkg/instance"
+	"dynk8s.du5t1n.me/provisioner/pkg/wireguardkey"
+)
+
+// ErrNotAllocated says that the instance holds no key and token just now: not
+// yet, not any more, or never. Asking again later may help.
+var ErrNotAllocated = errors.New("nothing is allocated to the instance")
+
+// Grant is what one instance was given and may fetch. It holds secrets: it
+// must not be logged or stored.
+type Grant struct {
+	Instance instance.ID
+	// Profile is the name of the profile that the instance matched.
+	Profile string
+	// Zone, PrivateDNSName and InstanceType are as EC2 gave them when the
+	// instance was admitted. PrivateDNSName may be empty.
+	Zone, PrivateDNSName, InstanceType string
+	// Token is the bootstrap token.
+	Token bootstraptoken.Token
+	// WireGuardConfig is the wg-quick configuration, byte for byte as the
+	// operator wrote it.
+	WireGuardConfig []byte
+}
+
+// ProviderID is the spec.providerID of the instance's Node.
+func (g Grant) ProviderID() string {
+	return instance.Instance{ID: g.Instance, Zone: g.Zone}.ProviderID()
+}
+
+// Grant returns what the instance was given, and marks its key as handed out
+// before it does. ErrNotAllocated when there is nothing to give; any other error
+// means that asking again may help. Whether the caller may have it is not asked
+// here.
+func (l *Lifecycle) Grant(ctx context.Context, id instance.ID) (Grant, error) {
+	if l.buried(id) {
+		return Grant{}, ErrNotAllocated
+	}
+	claim, err := l.tokens.Find(ctx, id)
+	if errors.Is(err, bootstraptoken.ErrNotFound) || (err == nil && claim.Expired(time.Now())) {
+		return Grant{}, ErrNotAllocated
+	}
+	if err != nil {
+		return Grant{}, err
+	}
+	held, err := l.keys.Held(ctx, id)
+	if err != nil {
+		return Grant{}, err
+	}
+	key, err := claimedKey(held, claim)
+	if err != nil {
+		return Grant{}, err
+	}
+	config, err := l.keys.HandOut(ctx, key, id)
+	if err != nil {
+		return Grant{}, err
+	}
+	// The claim may have moved to another key, or gone, between the first read
+	// and the mark; then the mark keeps the key safe, and nothing is given.
+	current, err := l.tokens.Current(ctx, claim)
+	if err != nil {
+		return Grant{}, err
+	}
+	if !current {
+		return Grant{}, ErrNotAllocated
+	}
+	return Grant{
+		Instance:        id,
+		Profile:         claim.Profile,
+		Zone:            claim.Zone,
+		PrivateDNSName:  claim.PrivateDNSName,
+		InstanceType:    claim.InstanceType,
+		Token:           claim.Token,
+		WireGuardConfig: config,
+	}, nil
+}
+
+// claimedKey returns the key that the claim names, if the instance holds it and
+// was not handed another one.
+func claimedKey(held []wireguardkey.Key, claim bootstraptoken.Claim) (wireguardkey.Key, error) {
+	var claimed wireguardkey.Key
+	for _, key := range held {
+		switch {
+		case key.Name() == claim.KeyName:
+			claimed = key
+		case key.Marked(claim.InstanceID):
+			return wireguardkey.Key{}, fmt.Errorf("%w as the claim says: it was handed key %s before", ErrNotAllocated, key.Name())
+		}
+	}
+	if claimed == (wireguardkey.Key{}) {
+		return wireguardkey.Key{}, fmt.Errorf("%w yet: key %s is not labelled", ErrNotAllocated, claim.KeyName)
+	}
+	return claimed, nil
+}

@@ -1,0 +1,43 @@
+package lifecycle
+
+import (
+	"sync"
+	"time"
+
+	"dynk8s.du5t1n.me/provisioner/pkg/instance"
+)
+
+// strikes counts, for each instance, how often in a row EC2 said that it does
+// not know it.
+type strikes struct {
+	mu   sync.Mutex
+	seen map[instance.ID]strike
+}
+
+type strike struct {
+	first time.Time
+	count int
+}
+
+// count adds one and returns how many there are now, and when the first was.
+func (s *strikes) count(id instance.ID) strike {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.seen == nil {
+		s.seen = map[instance.ID]strike{}
+	}
+	st := s.seen[id]
+	if st.count == 0 {
+		st.first = time.Now()
+	}
+	st.count++
+	s.seen[id] = st
+	return st
+}
+
+// forget ends the row.
+func (s *strikes) forget(id instance.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.seen, id)
+}
