@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"dynk8s.du5t1n.me/provisioner/pkg/artifact"
+	"dynk8s.du5t1n.me/provisioner/pkg/bootstraptoken"
+	"dynk8s.du5t1n.me/provisioner/pkg/config"
+	"dynk8s.du5t1n.me/provisioner/pkg/lifecycle"
+)
+
+// lifecycleProfiles turns the configured profiles into what decides who gets a
+// key and a token.
+func lifecycleProfiles(configured []config.Profile) ([]lifecycle.Profile, error) {
+	profiles := make([]lifecycle.Profile, len(configured))
+	for i, p := range configured {
+		selector, err := p.InstanceSelector()
+		if err != nil {
+			return nil, fmt.Errorf("profile %s: %w", p.Name, err)
+		}
+		keys, err := labels.Parse(p.WireGuard.KeySelector)
+		if err != nil {
+			return nil, fmt.Errorf("profile %s: key selector: %w", p.Name, err)
+		}
+		profiles[i] = lifecycle.Profile{
+			Name:     p.Name,
+			Selector: selector,
+			Token: bootstraptoken.Settings{
+				TTL:         p.BootstrapToken.TTL,
+				ExtraGroups: p.BootstrapToken.ExtraGroups,
+				Signing:     p.BootstrapToken.Signing,
+			},
+			Keys: keys,
+		}
+	}
+	return profiles, nil
+}
+
+// nodeSettings turns the configured profiles into what their nodes are told.
+func nodeSettings(configured []config.Profile) (map[string]artifact.NodeSettings, error) {
+	settings := make(map[string]artifact.NodeSettings, len(configured))
+	for _, p := range configured {
+		s := artifact.NodeSettings{
+			NameTemplate: p.Node.NameTemplate,
+			Labels:       p.Node.Labels,
+			CRISocket:    p.Node.CRISocket,
+		}
+		for _, t := range p.Node.Taints {
+			s.Taints = append(s.Taints, corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)})
+		}
+		for _, a := range p.Node.KubeletExtraArgs {
+			s.KubeletExtraArgs = append(s.KubeletExtraArgs, artifact.Arg(a))
+		}
+		if err := s.Validate(); err != nil {
+			return nil, fmt.Errorf("profile %s: %w", p.Name, err)
+		}
+		settings[p.Name] = s
+	}
+	return settings, nil
+}
