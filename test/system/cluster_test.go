@@ -1,0 +1,148 @@
+//go:build linux
+
+package system
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"dynk8s.du5t1n.me/provisioner/pkg/instance"
+	"dynk8s.du5t1n.me/provisioner/test/daemon"
+	"dynk8s.du5t1n.me/provisioner/test/keys"
+)
+
+// keysOf returns the key Secrets of the test's pool by their holder.
+func (w *world) keysOf() (map[instance.ID][]corev1.Secret, error) {
+	list, err := w.client.CoreV1().Secrets(w.namespace).List(w.ctx, metav1.ListOptions{FieldSelector: "type=" + keys.Type})
+	if err != nil {
+		return nil, err
+	}
+	held := map[instance.ID][]corev1.Secret{}
+	for _, s := range list.Items {
+		if id := s.Labels[keys.InstanceLabel]; id != "" {
+			held[instance.ID(id)] = append(held[instance.ID(id)], s)
+		}
+	}
+	return held, nil
+}
+
+// tokensOf returns the bootstrap token Secrets of an instance.
+func (w *world) tokensOf(id instance.ID) ([]corev1.Secret, error) {
+	list, err := w.client.CoreV1().Secrets(metav1.NamespaceSystem).List(w.ctx, metav1.ListOptions{
+		LabelSelector: keys.InstanceLabel + "=" + string(id),
+		FieldSelector: "type=bootstrap.kubernetes.io/token",
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range list.Items {
+		secrets.add("token secret of "+s.Name, string(s.Data["token-secret"]))
+	}
+	return list.Items, nil
+}
+
+// provisioned returns nil when each instance holds exactly one key and one
+// token, the token names the key, and nobody else holds a key.
+func (w *world) provisioned(ids ...instance.ID) error {
+	held, err := w.keysOf()
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		tokens, err := w.tokensOf(id)
+		if err != nil {
+			return err
+		}
+		if len(held[id]) != 1 || len(tokens) != 1 {
+			return fmt.Errorf("instance %s holds %d keys and %d tokens", id, len(held[id]), len(tokens))
+		}
+		if named := tokens[0].Annotations["dynk8s.du5t1n.me/wireguard-key"]; named != held[id][0].Name {
+			return fmt.Errorf("the token of %s names key %s, but it holds %s", id, named, held[id][0].Name)
+		}
+	}
+	if len(held) != len(ids) {
+		return fmt.Errorf("%d instances hold keys, want %d", len(held), len(ids))
+	}
+	return nil
+}
+
+// takenBack returns nil when none of the instances holds a key or a token.
+func (w *world) takenBack(ids ...instance.ID) error {
+	held, err := w.keysOf()
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		tokens, err := w.tokensOf(id)
+		if err != nil {
+			return err
+		}
+		if len(held[id])+len(tokens) > 0 {
+			return fmt.Errorf("instance %s still holds %d keys and %d tokens", id, len(held[id]), len(tokens))
+		}
+	}
+	return nil
+}
+
+// queueHolds returns how many messages are in a queue, waiting and in flight.
+func (w *world) queueHolds(url string) (int, error) {
+	out, err := w.stack.SQS().GetQueueAttributes(w.ctx, &sqs.GetQueueAttributesInput{
+		QueueUrl: &url, AttributeNames: []sqstypes.QueueAttributeName{sqstypes.QueueAttributeNameAll},
+	})
+	if err != nil {
+		return 0, err
+	}
+	total := 0
+	for _, name := range []string{"ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible", "ApproximateNumberOfMessagesDelayed"} {
+		n := 0
+		if _, err := fmt.Sscan(out.Attributes[name], &n); err != nil {
+			return 0, fmt.Errorf("queue attribute %s is %q", name, out.Attributes[name])
+		}
+		total += n
+	}
+	return total, nil
+}
+
+// queuesHold returns nil when the queue and the dead-letter queue hold so many
+// messages.
+func (w *world) queuesHold(inQueue, dead int) error {
+	q, err := w.queueHolds(w.path.QueueURL)
+	if err != nil {
+		return err
+	}
+	d, err := w.queueHolds(w.path.DLQURL)
+	if err != nil {
+		return err
+	}
+	if q != inQueue || d != dead {
+		return fmt.Errorf("%d messages in the queue and %d dead letters, want %d and %d", q, d, inQueue, dead)
+	}
+	return nil
+}
+
+// fetch gets an artifact and wants that status.
+func (w *world) fetch(d *daemon.Daemon, artifact string, id instance.ID, status int) ([]byte, error) {
+	code, body, err := daemon.Get(w.ctx, d.ArtifactsURL()+"/"+artifact+"/"+string(id))
+	if err != nil {
+		return nil, err
+	}
+	if code != status {
+		return nil, fmt.Errorf("%s of %s answers %d, want %d", artifact, id, code, status)
+	}
+	return body, nil
+}
+
+// expiration reads when a token Secret expires.
+func expiration(token corev1.Secret) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339, string(token.Data["expiration"]))
+	if err != nil {
+		return t, errors.New("the token's expiration is no RFC 3339 time")
+	}
+	return t, nil
+}
