@@ -30,7 +30,7 @@ func parseAutoScaling(o object) (Event, error) {
 		return Event{}, malformed("an Auto Scaling message with %s %s", key, quote(word))
 	}
 	e := Event{Kind: KindOther, Source: sourceAutoScaling, DetailType: word, Time: o.time(keyAutoTime)}
-	if key == keyTransition && word == transitionLaunching {
+	if word == transitionLaunching {
 		return withState(e, o, keyEC2InstanceID, instance.Pending)
 	}
 	return e, nil

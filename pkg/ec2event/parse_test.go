@@ -116,7 +116,7 @@ func malformedBodies() map[string][2]string {
 		"id with line break":             {withID("i-abcd1111\n"), `i-abcd1111\n`},
 		"id with NUL":                    {withID("i-abcd1111\x00"), "no EC2 instance id"},
 		"id of an unknown state's event": {change(`{"instance-id":"x","state":"hibernating"}`), "no EC2 instance id"},
-		"id of 256 KiB":                  {withID(strings.Repeat("\U0001f642", 1<<16)), "no EC2 instance id"},
+		"id of 256 KiB":                  {withID(strings.Repeat("\U0010ffff", 1<<16)), "no EC2 instance id"},
 		"id that begins well":            {withID("i-0123456789abcdef0" + strings.Repeat("0", 1<<10)), "no EC2 instance id"},
 		"launch without id":              {launch + `{}}`, "no EC2InstanceId"},
 		"launch of a bad id":             {launch + `{"EC2InstanceId":"x"}}`, "no EC2 instance id"},
@@ -270,14 +270,14 @@ func TestParseBoundsWords(t *testing.T) {
 }
 
 // TestParseLargeBodiesIsCheap gives the parser the largest messages SQS has,
-// made to be dear. The limit is a hundred times what they cost, so that only
+// made to be dear. The limit is hundreds of times what they cost, so that only
 // another order of growth fails it.
 func TestParseLargeBodiesIsCheap(t *testing.T) {
 	t.Parallel()
 	for name, body := range largeBodies() {
 		start := time.Now()
 		_, _ = Parse([]byte(body)) // only the time counts
-		if took := time.Since(start); took > 5*time.Second {
+		if took := time.Since(start); took > 20*time.Second {
 			t.Errorf("%s: %v for %d bytes", name, took, len(body))
 		}
 	}

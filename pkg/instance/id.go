@@ -18,22 +18,24 @@ var idPattern = regexp.MustCompile(`^i-([0-9a-f]{8}|[0-9a-f]{17})$`)
 // hexadecimal digits is an error, which quotes at most 64 bytes of s.
 func ParseID(s string) (ID, error) {
 	if !idPattern.MatchString(s) {
-		return "", fmt.Errorf("%.64q is no EC2 instance id: want i- and 8 or 17 hexadecimal digits", s)
+		return "", fmt.Errorf("%q is no EC2 instance id: want i- and 8 or 17 hexadecimal digits", s[:min(len(s), 64)])
 	}
 	return ID(s), nil
 }
 
-// providerIDPrefix begins the provider id of every Node that runs on EC2.
-const providerIDPrefix = "aws://"
+// providerIDPrefix begins the provider id of every Node that runs on EC2; the
+// zone follows.
+const providerIDPrefix = "aws:///"
 
 // IDFromProviderID returns the instance id in a Node's spec.providerID, which
 // has the form aws:///<zone>/<instance id>. It reports false for any other
 // form, the empty one of a Node that is not in EC2 among them.
 func IDFromProviderID(providerID string) (ID, bool) {
-	rest, found := strings.CutPrefix(providerID, providerIDPrefix)
-	if !found {
+	rest, inEC2 := strings.CutPrefix(providerID, providerIDPrefix)
+	zone, last, found := strings.Cut(rest, "/")
+	if !inEC2 || !found || zone == "" {
 		return "", false
 	}
-	id, err := ParseID(rest[strings.LastIndexByte(rest, '/')+1:])
+	id, err := ParseID(last)
 	return id, err == nil
 }

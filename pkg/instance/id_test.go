@@ -50,7 +50,7 @@ func TestIDFromProviderIDRefuses(t *testing.T) {
 	t.Parallel()
 	for _, other := range []string{
 		"", "aws://", "aws:///", "aws:///us-east-2a", "aws:///us-east-2a/", "aws:///us-east-2a/i-xyz",
-		"aws:///us-east-2a/i-0123456789abcdef0/", "gce://project/zone/i-0123456789abcdef0",
+		"aws:///us-east-2a/i-0123456789abcdef0/", "aws://i-0123456789abcdef0", "aws:////i-0123456789abcdef0", "aws:///a/b/i-0123456789abcdef0", "gce://project/zone/i-0123456789abcdef0",
 		"kind://docker/kind/i-0123456789abcdef0", "i-0123456789abcdef0", "AWS:///us-east-2a/i-0123456789abcdef0",
 		"aws:///us-east-2a/fargate-ip-10-0-0-1.ec2.internal",
 	} {

@@ -30,5 +30,5 @@ type Instance struct {
 // ProviderID is the spec.providerID of the instance's Node, in the form of the
 // AWS cloud provider, by which Cluster Autoscaler knows it.
 func (i Instance) ProviderID() string {
-	return providerIDPrefix + "/" + i.Zone + "/" + string(i.ID)
+	return providerIDPrefix + i.Zone + "/" + string(i.ID)
 }

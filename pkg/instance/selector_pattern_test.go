@@ -43,6 +43,10 @@ func TestPatternMatch(t *testing.T) {
 		{"*?é*", "xé", true},
 		{"a?c*", "abcd", true},
 		{"*aab", "aaab", true},
+		{"*ab*b", "ab", false}, // the end is not there twice
+		{"*ab*b", "abb", true},
+		{"*a?*?", "ab", false},
+		{"*a?*?", "abc", true},
 		{"*a?b*c", "aabbcc", true},
 		{"****a****", "bbbabbb", true},
 		{"****a****", "bbb", false},
