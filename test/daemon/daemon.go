@@ -56,6 +56,7 @@ type Options struct {
 
 // Daemon is a running process.
 type Daemon struct {
+	options    Options
 	cmd        *exec.Cmd
 	exited     chan struct{}
 	config     string
@@ -68,9 +69,10 @@ type Daemon struct {
 // Start starts a daemon and returns once it listens; see Ready.
 func Start(ctx context.Context, o Options) (*Daemon, error) {
 	d := &Daemon{
-		config: filepath.Join(o.Dir, o.Name+".yaml"),
-		log:    filepath.Join(o.Dir, o.Name+".log"),
-		exited: make(chan struct{}),
+		options: o,
+		config:  filepath.Join(o.Dir, o.Name+".yaml"),
+		log:     filepath.Join(o.Dir, o.Name+".log"),
+		exited:  make(chan struct{}),
 	}
 	if err := os.WriteFile(d.config, []byte(o.Config), 0o600); err != nil {
 		return nil, err
@@ -132,6 +134,9 @@ func (d *Daemon) Log() ([]byte, error) {
 	}
 	return io.ReadAll(f)
 }
+
+// Options are what the daemon was started with: the same again starts it anew.
+func (d *Daemon) Options() Options { return d.options }
 
 // LogFile is the path of the log.
 func (d *Daemon) LogFile() string { return d.log }
