@@ -19,7 +19,7 @@ import (
 
 var (
 	seedFlag   = flag.Uint64("seed", 0, "seed of the only round of the random test; 0: other ones each time")
-	roundsFlag = flag.Int("rounds", 25, "rounds of the random test")
+	roundsFlag = flag.Int("rounds", 12, "rounds of the random test")
 )
 
 // Of a queue that does all that queues may do, of handlers that do all that

@@ -3,11 +3,13 @@ package poller
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"dynk8s.du5t1n.me/provisioner/pkg/ec2event"
 	"dynk8s.du5t1n.me/provisioner/pkg/instance"
+	"dynk8s.du5t1n.me/provisioner/pkg/sqsqueue"
 	"dynk8s.du5t1n.me/provisioner/pkg/sqsqueue/sqsqueuetest"
 )
 
@@ -194,6 +196,49 @@ func TestUndecidedMalformedMessageIsReleasedAtShutdown(t *testing.T) {
 		}
 		if len(q.Visible()) != 1 {
 			t.Error("message not released")
+		}
+	})
+}
+
+// lateQueue hands a message out although the receive was cancelled, and its
+// calls need a while to notice that they were.
+type lateQueue struct {
+	Queue
+	handedOut bool
+	calls     atomic.Int64
+	released  atomic.Int64
+}
+
+func (q *lateQueue) Receive(ctx context.Context, _ int) ([]sqsqueue.Message, error) {
+	<-ctx.Done()
+	q.handedOut = true
+	return []sqsqueue.Message{{ID: "late", Body: change(1, instance.Running), ReceiveCount: 1}}, nil
+}
+
+func (q *lateQueue) ChangeVisibility(ctx context.Context, delays []sqsqueue.Delay) ([]sqsqueue.Delay, error) {
+	q.calls.Add(1)
+	defer q.calls.Add(-1)
+	if delays[0].For == 0 {
+		q.released.Add(1)
+	}
+	<-ctx.Done()
+	time.Sleep(time.Second)
+	return delays, ctx.Err()
+}
+
+func TestMessageThatArrivesWithTheSignalIsReleasedUnhandled(t *testing.T) {
+	in(t, func(t *testing.T) {
+		q := &lateQueue{}
+		r := &recorder{t: t}
+		d := startOver(t, q, r)
+		advance(time.Second)
+		d.stop()
+		wantCalls(t, r, 0)
+		if !q.handedOut || q.released.Load() == 0 {
+			t.Error("message not released")
+		}
+		if n := q.calls.Load(); n != 0 {
+			t.Errorf("%d calls outlive Run", n)
 		}
 	})
 }

@@ -263,3 +263,29 @@ func TestDeletesShareCalls(t *testing.T) {
 		}
 	})
 }
+
+func TestCallsAtOnceAreBounded(t *testing.T) {
+	in(t, func(t *testing.T) {
+		q := sqsqueuetest.New()
+		var under, most atomic.Int64
+		slow := func(op sqsqueuetest.Op) time.Duration {
+			if op != sqsqueuetest.Delete {
+				return 0
+			}
+			most.Store(max(most.Load(), under.Add(1)))
+			time.AfterFunc(5*time.Second, func() { under.Add(-1) })
+			return 5 * time.Second
+		}
+		q.SetFaults(sqsqueuetest.Faults{Before: slow})
+		for n := range 120 {
+			q.Send(change(n, instance.Running))
+		}
+		start(t, q, &recorder{t: t})
+		advance(4 * time.Second)
+		if n := most.Load(); n != maxCalls {
+			t.Errorf("%d calls at once, want %d", n, maxCalls)
+		}
+		advance(20 * time.Second)
+		wantEmpty(t, q)
+	})
+}
