@@ -26,7 +26,7 @@ type Config struct {
 	// received before it is deleted, when no redrive policy takes it away; 5.
 	MalformedLimit int
 	// DrainTimeout is how long running handlers may go on after Run was told
-	// to stop; 15 s. Run needs at most 6 s more.
+	// to stop; 15 s. Run needs at most 7 s more.
 	DrainTimeout time.Duration
 	// Registerer takes the metrics; nil: none.
 	Registerer prometheus.Registerer

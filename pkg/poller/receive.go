@@ -11,13 +11,22 @@ import (
 // lasts longer by itself; this is for a queue that answers at once.
 const emptyPause = 250 * time.Millisecond
 
+// hangUpGrace is how long a receive may go on after Run was told to stop. A
+// queue with messages answers within that; hanging up on it at once would hide
+// the messages that it is just handing out for a whole visibility time-out.
+const hangUpGrace = time.Second
+
 // receive fetches messages while there is room, until ctx ends. What it starts
 // runs with the context handling.
 func (p *Poller) receive(ctx, handling context.Context) {
+	polling, hangUp := context.WithCancel(context.WithoutCancel(ctx))
+	defer hangUp()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(hangUpGrace, hangUp) })()
+
 	pauses := receivePauses()
 	for ctx.Err() == nil {
 		if limit := p.hand.room(); limit > 0 {
-			p.receiveOnce(ctx, handling, limit, pauses)
+			p.receiveOnce(ctx, polling, handling, limit, pauses)
 			continue
 		}
 		select {
@@ -27,9 +36,9 @@ func (p *Poller) receive(ctx, handling context.Context) {
 	}
 }
 
-func (p *Poller) receiveOnce(ctx, handling context.Context, limit int, pauses backoff.BackOff) {
+func (p *Poller) receiveOnce(ctx, polling, handling context.Context, limit int, pauses backoff.BackOff) {
 	began := time.Now()
-	messages, err := p.queue.Receive(ctx, limit)
+	messages, err := p.queue.Receive(polling, limit)
 	if err != nil {
 		if ctx.Err() != nil {
 			return // we hung up ourselves

@@ -7,8 +7,8 @@ import (
 
 // After the handlers' own time (Config.DrainTimeout) a stopping Run gives them
 // abortGrace to notice that their context ended, and the courier flushTimeout
-// to tell the queue what was decided: 15 + 1 + 5 s by default, less than the
-// 25 s that a pod is given.
+// to tell the queue what was decided: with hangUpGrace before, 1 + 15 + 1 + 5 s
+// by default, less than the 25 s that a pod is given.
 const (
 	abortGrace   = time.Second
 	flushTimeout = 5 * time.Second

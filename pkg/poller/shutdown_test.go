@@ -13,12 +13,28 @@ import (
 	"dynk8s.du5t1n.me/provisioner/pkg/sqsqueue/sqsqueuetest"
 )
 
-func TestIdlePollerStopsAtOnce(t *testing.T) {
+func TestIdlePollerHangsUpAfterItsGrace(t *testing.T) {
 	in(t, func(t *testing.T) {
 		d := start(t, sqsqueuetest.New(), &recorder{t: t})
 		advance(5 * time.Second)
-		if took := d.stop(); took > 0 {
+		if took := d.stop(); took > hangUpGrace {
 			t.Errorf("stopping took %v", took)
+		}
+	})
+}
+
+func TestMessagesHandedOutAfterTheSignalAreReleased(t *testing.T) {
+	in(t, func(t *testing.T) {
+		q := sqsqueuetest.New()
+		r := &recorder{t: t}
+		d := start(t, q, r)
+		advance(5 * time.Second)
+		d.cancel()
+		q.Send(change(1, instance.Running)) // the poll that is under way gets it
+		d.stop()
+		wantCalls(t, r, 0)
+		if n := len(q.Visible()); n != 1 {
+			t.Error("the message was not released")
 		}
 	})
 }
@@ -60,7 +76,7 @@ func TestHandlerThatNeedsTooLongIsToldAndItsMessageReleased(t *testing.T) {
 		d := start(t, q, r)
 		q.Send(change(1, instance.Running))
 		advance(time.Second)
-		if took := d.stop(); took < 15*time.Second || took > 16*time.Second {
+		if took := d.stop(); took < 15*time.Second || took > 16*time.Second+hangUpGrace {
 			t.Errorf("stopping took %v", took)
 		}
 		if calls := r.done(); len(calls) != 1 || !errors.Is(calls[0].err, context.Canceled) {
@@ -191,7 +207,7 @@ func TestUndecidedMalformedMessageIsReleasedAtShutdown(t *testing.T) {
 		d := start(t, q, &recorder{t: t}, func(c *Config) { c.MalformedLimit = 1 })
 		q.Send("hello")
 		advance(time.Second)
-		if took := d.stop(); took > time.Second {
+		if took := d.stop(); took > time.Second+hangUpGrace {
 			t.Errorf("stopping took %v", took)
 		}
 		if len(q.Visible()) != 1 {

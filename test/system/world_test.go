@@ -60,8 +60,7 @@ func newWorldOn(t *testing.T, s *stack.Stack, options ...stack.PathOption) *worl
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	t.Cleanup(cancel)
-	name := fmt.Sprintf("w%d-%s", worlds.Add(1), strings.ToLower(strings.TrimPrefix(t.Name(), "Test")))
-	name = strings.Trim(name[:min(len(name), 40)], "-")
+	name := worldName(t.Name())
 	restConfig, err := s.RESTConfig()
 	must(t, err)
 	client, err := kubernetes.NewForConfig(restConfig)
@@ -71,6 +70,18 @@ func newWorldOn(t *testing.T, s *stack.Stack, options ...stack.PathOption) *worl
 	path, err := s.NewPath(ctx, name, options...)
 	must(t, err)
 	return &world{t: t, ctx: ctx, name: name, namespace: name, stack: s, ec2: ec2world.New(s), path: path, client: client}
+}
+
+// worldName makes a DNS label of a test's name, different for each world.
+func worldName(test string) string {
+	label := strings.Map(func(r rune) rune {
+		if (r >= 'a' && r <= 'z') || (r >= '0' && r <= '9') {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(strings.TrimPrefix(test, "Test")))
+	label = fmt.Sprintf("w%d-%s", worlds.Add(1), label)
+	return strings.Trim(label[:min(len(label), 40)], "-")
 }
 
 // addKeys puts n more keys into the pool.
