@@ -9,8 +9,7 @@ import (
 	"dynk8s.du5t1n.me/provisioner/pkg/bootstraptoken"
 )
 
-// Names inside the discovery kubeconfig. kubeadm wants an unnamed cluster or a
-// current context; with the context, kubectl can use the file as well.
+// Names inside a discovery kubeconfig that has a user.
 const (
 	clusterName = "kubernetes"
 	contextName = "bootstrap@kubernetes"
@@ -27,24 +26,34 @@ func renderKubeconfig(c Cluster, token bootstraptoken.Token, cfg Config) ([]byte
 	if err != nil {
 		return nil, fmt.Errorf("discovery kubeconfig: %w", err)
 	}
-	context := &clientcmdapi.Context{Cluster: clusterName}
-	config := clientcmdapi.Config{
-		Clusters: map[string]*clientcmdapi.Cluster{clusterName: {
-			Server: cluster.Server, CertificateAuthorityData: cluster.CAData,
-		}},
-		Contexts:       map[string]*clientcmdapi.Context{contextName: context},
-		CurrentContext: contextName,
-	}
-	if cfg.TokenInKubeconfig {
-		if err := validateToken(token); err != nil {
-			return nil, fmt.Errorf("discovery kubeconfig: %w", err)
-		}
-		context.AuthInfo = userName
-		config.AuthInfos = map[string]*clientcmdapi.AuthInfo{userName: {Token: token.Reveal()}}
+	config, err := discoveryConfig(&clientcmdapi.Cluster{
+		Server: cluster.Server, CertificateAuthorityData: cluster.CAData,
+	}, token, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("discovery kubeconfig: %w", err)
 	}
 	rendered, err := clientcmd.Write(config)
 	if err != nil {
 		return nil, fmt.Errorf("discovery kubeconfig: %w", err)
 	}
 	return rendered, nil
+}
+
+// discoveryConfig joins the cluster and, when cfg says so, the token as its
+// user. Without a user the cluster has no name and there is no context, as in
+// cluster-info: kubeadm looks for an unnamed cluster, and client-go calls a
+// context without a user invalid.
+func discoveryConfig(cluster *clientcmdapi.Cluster, token bootstraptoken.Token, cfg Config) (clientcmdapi.Config, error) {
+	if !cfg.TokenInKubeconfig {
+		return clientcmdapi.Config{Clusters: map[string]*clientcmdapi.Cluster{"": cluster}}, nil
+	}
+	if err := validateToken(token); err != nil {
+		return clientcmdapi.Config{}, err
+	}
+	return clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{clusterName: cluster},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{userName: {Token: token.Reveal()}},
+		Contexts:       map[string]*clientcmdapi.Context{contextName: {Cluster: clusterName, AuthInfo: userName}},
+		CurrentContext: contextName,
+	}, nil
 }
