@@ -20,18 +20,21 @@ const resultFD = 3
 // first process: so no further program has to be built and found.
 func init() {
 	if os.Args[0] == initName {
-		os.Exit(runNode())
+		if err := runNode(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		os.Exit(1)
 	}
 }
 
 // runNode is the first process. It stays as long as its standard input is open,
-// that is as long as the parent lives and wants the node.
-func runNode() int {
+// that is as long as the parent lives and wants the node, and returns only with
+// an error.
+func runNode() error {
 	var s spec
 	in := json.NewDecoder(os.Stdin)
 	if err := in.Decode(&s); err != nil {
-		fmt.Fprintln(os.Stderr, "reading what to do:", err)
-		return 1
+		return fmt.Errorf("reading what to do: %w", err)
 	}
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin) // until it is closed
@@ -43,7 +46,7 @@ func runNode() int {
 	}
 	result := os.NewFile(resultFD, "result")
 	if err := json.NewEncoder(result).Encode(said); err != nil {
-		return 1
+		return fmt.Errorf("saying how it went: %w", err)
 	}
 	_ = result.Close()
 	select {}

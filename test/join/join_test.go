@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
@@ -91,6 +92,11 @@ func startStack(ctx context.Context, t *testing.T) (*stack.Stack, kubernetes.Int
 			t.Error(err)
 		}
 	})
+	return s, client(t, s)
+}
+
+func client(t *testing.T, s *stack.Stack) kubernetes.Interface {
+	t.Helper()
 	c, err := s.RESTConfig()
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +105,7 @@ func startStack(ctx context.Context, t *testing.T) (*stack.Stack, kubernetes.Int
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s, kube
+	return kube
 }
 
 func createToken(ctx context.Context, t *testing.T, kube kubernetes.Interface) string {
@@ -139,13 +145,21 @@ func awaitReady(ctx context.Context, t *testing.T, kube kubernetes.Interface, ku
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		var err error
 		node, err = kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-		return err == nil && ready(node), err
+		return err == nil && ready(node), ignoreNotFound(err)
 	})
 	if err != nil {
 		log, _ := os.ReadFile(kubeletLog)
 		t.Fatalf("the node does not get ready: %v\n%s", err, log)
 	}
 	return node
+}
+
+// ignoreNotFound: the kubelet registers its Node a moment after kubeadm is done.
+func ignoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }
 
 func ready(node *corev1.Node) bool {

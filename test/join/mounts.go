@@ -3,7 +3,9 @@
 package join
 
 import (
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,6 +42,7 @@ func (s spec) mountAll() error {
 		func() error { return setReadOnly(s.Dir, 0, false) },
 		mount("tmpfs", memory, "tmpfs", 0, "mode=0755"),
 	}
+	steps = append(steps, func() error { return s.writeHosts(filepath.Join(memory, "etc")) })
 	for dir, below := range overlaid {
 		steps = append(steps, func() error { return overlay(dir, filepath.Join(memory, dir), below) })
 	}
@@ -50,6 +53,26 @@ func (s spec) mountAll() error {
 		}
 	}
 	return nil
+}
+
+// writeHosts makes the node's own /etc/hosts, with its name in it as WireGuard's
+// and the cloud's set-up would have done. It is written under the overlay: the
+// machine's own could be changed by root only.
+func (s spec) writeHosts(etc string) error {
+	hosts, err := os.ReadFile("/etc/hosts")
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if s.NodeIP != "" {
+		hosts = fmt.Appendf(hosts, "\n%s %s\n", s.NodeIP, s.Name)
+	}
+	if net.ParseIP(s.ServerHost) == nil { // a name: network listens for it on the loopback address
+		hosts = fmt.Appendf(hosts, "\n127.0.0.1 %s\n", s.ServerHost)
+	}
+	if err := os.MkdirAll(etc, 0o755); err != nil { //nolint:gosec // as /etc is
+		return err
+	}
+	return os.WriteFile(filepath.Join(etc, "hosts"), hosts, 0o644) //nolint:gosec // as /etc/hosts is
 }
 
 func mount(source, target, kind string, flags uintptr, options string) func() error {

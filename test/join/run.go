@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -21,6 +22,7 @@ const (
 // Inside the node, in memory.
 const (
 	home        = "/run/dynk8s"
+	servedPath  = home + "/join-served.yaml"
 	configPath  = home + "/join.yaml"
 	patchesPath = home + "/patches"
 )
@@ -40,7 +42,8 @@ func (s spec) writeFiles() error {
 		mode os.FileMode
 	}{
 		{s.DiscoveryPath, s.Discovery, 0o600},
-		{configPath, s.JoinConfiguration, 0o600},
+		{servedPath, s.JoinConfiguration, 0o600},
+		{configPath, withPatches(s.JoinConfiguration), 0o600},
 		{patchesPath + "/kubeletconfiguration0+merge.yaml", kubeletPatch, 0o600},
 		{home + "/bin/systemctl", systemctl, 0o700},
 	} {
@@ -54,9 +57,15 @@ func (s spec) writeFiles() error {
 	return nil
 }
 
+// withPatches names the folder of patches, which kubeadm takes from the
+// configuration only. What was served stays as it is, byte for byte, before it.
+func withPatches(served []byte) []byte {
+	return fmt.Appendf(slices.Clone(served), "\npatches: {directory: %s}\n", patchesPath)
+}
+
 // command runs a program of the control plane, with its output in a log.
 func (s spec) command(log *os.File, name string, args ...string) *exec.Cmd {
-	cmd := exec.Command(filepath.Join(s.Programs, name), args...) //nolint:gosec // programs this repository pins
+	cmd := exec.Command(filepath.Join(s.Programs, name), args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(os.Environ(),
 		"PATH="+home+"/bin:"+s.Programs+":"+os.Getenv("PATH"),
@@ -105,17 +114,17 @@ func awaitSocket(path string, ended <-chan error) error {
 	}
 }
 
-// join validates the join configuration and joins with it. The checks left out
-// are those that a machine with cgroup v1 or swap cannot pass.
+// join validates the join configuration as it was served and joins with it. The
+// checks left out are those that a machine with cgroup v1 or swap cannot pass.
 func (s spec) join() error {
 	log, err := s.createLog(joinLog)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = log.Close() }()
-	if err := s.command(log, "kubeadm", "config", "validate", "--config", configPath).Run(); err != nil {
+	if err := s.command(log, "kubeadm", "config", "validate", "--config", servedPath).Run(); err != nil {
 		return fmt.Errorf("validating the join configuration: %w", err)
 	}
 	return s.command(log, "kubeadm", "join", "--config", configPath,
-		"--patches", patchesPath, "--ignore-preflight-errors=SystemVerification,Swap").Run()
+		"--ignore-preflight-errors=SystemVerification,Swap").Run()
 }

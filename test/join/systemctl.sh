@@ -1,6 +1,7 @@
 #!/bin/sh
 # A systemctl that knows one unit, the kubelet, and runs it as kubeadm's drop-in
 # for systemd does.
+umask 077
 pid=/run/dynk8s/kubelet.pid
 stop() {
 	[ ! -f "$pid" ] || kill "$(cat "$pid")" 2>/dev/null

@@ -31,11 +31,10 @@ type part struct {
 
 // ensure returns the part's folder, which it builds when it is not there.
 func (pt part) ensure(ctx context.Context, w io.Writer) (string, error) {
-	root, err := cacheRoot()
+	dir, err := pt.dir()
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(root, pt.folder)
 	if pt.found(dir) {
 		return dir, nil
 	}
@@ -49,6 +48,12 @@ func (pt part) ensure(ctx context.Context, w io.Writer) (string, error) {
 		return dir, nil
 	}
 	return dir, pt.make(ctx, dir, p)
+}
+
+// dir is where the part is, or will be.
+func (pt part) dir() (string, error) {
+	root, err := cacheRoot()
+	return filepath.Join(root, pt.folder), err
 }
 
 func (pt part) found(dir string) bool {

@@ -29,32 +29,62 @@ var components = []component{
 	{"fakecri", "./fakecri", "5 s"},
 }
 
+// nodeComponents is how many of them, from the end, a node needs, and who looks
+// at it.
+const nodeComponents = 4
+
 // ControlPlane returns a folder with etcd, kube-apiserver,
 // kube-controller-manager, kubeadm, kubectl, kubelet and fakecri. It builds them
 // when the cache does not hold them, which takes about a quarter of an hour on
-// two cores and the network for the Go modules; lines about that go to w (nil: nowhere).
+// two cores and the network for the Go modules; lines about that go to w (nil:
+// nowhere).
 func ControlPlane(ctx context.Context, w io.Writer) (string, error) {
-	root, err := Root()
+	pt, err := kubernetesPart("control plane", "controlplane", components)
 	if err != nil {
 		return "", err
+	}
+	return pt.ensure(ctx, w)
+}
+
+// NodePrograms returns a folder with at least kubeadm, kubectl, kubelet and
+// fakecri, for use with a cluster that has a control plane already.
+func NodePrograms(ctx context.Context, w io.Writer) (string, error) {
+	all, err := kubernetesPart("control plane", "controlplane", components)
+	if err != nil {
+		return "", err
+	}
+	if dir, err := all.dir(); err == nil && all.found(dir) {
+		return dir, nil
+	}
+	pt, err := kubernetesPart("node's programs", "node", components[len(components)-nodeComponents:])
+	if err != nil {
+		return "", err
+	}
+	return pt.ensure(ctx, w)
+}
+
+// kubernetesPart describes programs of the module test/controlplane.
+func kubernetesPart(name, folder string, which []component) (part, error) {
+	root, err := Root()
+	if err != nil {
+		return part{}, err
 	}
 	src := filepath.Join(root, "test", "controlplane")
 	pins, err := readAll(src, "go.mod", "go.sum", filepath.Join("fakecri", "main.go"))
 	if err != nil {
-		return "", err
+		return part{}, err
 	}
 	version, err := kubernetesVersion(pins[0])
 	if err != nil {
-		return "", err
+		return part{}, err
 	}
-	pt := part{
-		name:   "control plane",
-		folder: fmt.Sprintf("controlplane-%s-%s", version, hash(pins...)),
+	return part{
+		name:   name,
+		folder: fmt.Sprintf("%s-%s-%s", folder, version, hash(pins...)),
 		build: func(ctx context.Context, dir string, p *progress) error {
-			return buildComponents(ctx, src, dir, version, p)
+			return buildComponents(ctx, which, src, dir, version, p)
 		},
-	}
-	return pt.ensure(ctx, w)
+	}, nil
 }
 
 func readAll(dir string, names ...string) ([][]byte, error) {
@@ -80,17 +110,17 @@ func kubernetesVersion(gomod []byte) (string, error) {
 	return string(m[1]), nil
 }
 
-func buildComponents(ctx context.Context, src, dir, version string, p *progress) error {
+func buildComponents(ctx context.Context, which []component, src, dir, version string, p *progress) error {
 	if _, err := exec.LookPath("go"); err != nil {
 		return fmt.Errorf("%w: install Go and put it on PATH", err)
 	}
-	p.printf("building Kubernetes %s once for this machine, up to 17 min on two cores", version)
-	for i, c := range components {
+	p.printf("building Kubernetes %s once for this machine: up to 17 min on two cores if nothing is compiled yet", version)
+	for i, c := range which {
 		out := filepath.Join(dir, c.name)
 		if _, err := os.Stat(out); err == nil { // of a build that was interrupted
 			continue
 		}
-		done := p.step("%s %d/%d, about %s", c.name, i+1, len(components), c.takes)
+		done := p.step("%s %d/%d, about %s", c.name, i+1, len(which), c.takes)
 		err := buildComponent(ctx, src, out, version, c)
 		done()
 		if err != nil {

@@ -84,13 +84,6 @@ func (s *Stack) startControlPlane(ctx context.Context) error {
 	return nil
 }
 
-// StopAPIServer ends the API server; etcd and all that is stored stay.
-func (s *Stack) StopAPIServer(context.Context) error { return s.apiServer.stop() }
-
-// StartAPIServer starts the API server again, on the port it had, and returns
-// once it is ready.
-func (s *Stack) StartAPIServer(ctx context.Context) error { return s.apiServer.start(ctx) }
-
 func (s *Stack) apiServerReady(ctx context.Context) error {
 	c, err := restConfig(s.superAdmin())
 	if err != nil {

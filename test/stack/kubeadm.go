@@ -87,7 +87,7 @@ func (s *Stack) kubeadm(ctx context.Context, phase ...string) error {
 	}
 	defer func() { _ = log.Close() }()
 	args := append([]string{"init", "phase"}, phase...)
-	cmd := exec.CommandContext(ctx, filepath.Join(s.state.Programs, "kubeadm"), args...) //nolint:gosec // a program this repository pins
+	cmd := exec.CommandContext(ctx, filepath.Join(s.state.Programs, "kubeadm"), args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := spawn(cmd, false); err != nil {
 		return err

@@ -12,10 +12,11 @@ import (
 
 // state is what another process must know of a stack to find and stop it.
 type state struct {
-	Programs string    // folder of the control plane's programs
-	StandIn  string    // folder of the virtual environment
-	Ports    ports     // on 127.0.0.1
-	Path     EventPath // the one that Env names
+	Programs   string    // folder of the programs from the control plane's module
+	StandIn    string    // folder of the virtual environment
+	Kubeconfig string    // of somebody else's cluster; empty: the stack has its own
+	Ports      ports     // on 127.0.0.1
+	Path       EventPath // the one that Env names
 }
 
 type ports struct{ Etcd, EtcdPeer, APIServer, ControllerManager, Ministack, Moto int }

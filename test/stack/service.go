@@ -31,6 +31,11 @@ type service struct {
 	exited chan struct{} // closed at the end of a process this one started
 }
 
+// stopGrace is how long a program may take to end by itself. An API server
+// takes longer as long as somebody watches, and nothing here is worth waiting
+// for.
+const stopGrace = 2 * time.Second
+
 func (s *service) logFile() string { return filepath.Join(s.dir, s.name+".log") }
 func (s *service) pidFile() string { return filepath.Join(s.dir, s.name+".pid") }
 
@@ -56,7 +61,7 @@ func (s *service) launch() (exited chan struct{}, err error) {
 		return nil, err
 	}
 	defer func() { _ = log.Close() }()            // the program has its own descriptor
-	cmd := exec.Command(s.args[0], s.args[1:]...) //nolint:gosec // programs this repository pins
+	cmd := exec.Command(s.args[0], s.args[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, log, log
 	cmd.Env = append(os.Environ(), s.env...)
 	if err := spawn(cmd, s.detached); err != nil {
@@ -102,7 +107,7 @@ func (s *service) stop() error {
 	if err != nil {
 		return err
 	}
-	if err := p.stop(10 * time.Second); err != nil {
+	if err := p.stop(stopGrace); err != nil {
 		return fmt.Errorf("stopping %s: %w", s.name, err)
 	}
 	if s.exited != nil {

@@ -27,6 +27,9 @@ type Options struct {
 	// Detach lets the stack outlive this process; Open finds it again. Otherwise
 	// its processes die with this one, however it ends.
 	Detach bool
+	// Kubeconfig names a cluster that is there already, for which no control plane
+	// is built or started. Empty: the stack has its own.
+	Kubeconfig string
 	// Progress gets a line a step. Nil: silence.
 	Progress io.Writer
 }
@@ -39,7 +42,7 @@ type Stack struct {
 	state     state
 	release   func() // of the ports
 
-	etcd, apiServer, controllerManager *service
+	etcd, apiServer, controllerManager *service // nil with somebody else's cluster
 	ministack, moto                    *service
 	aws                                *clients
 }
@@ -48,6 +51,11 @@ type Stack struct {
 // answers. On an error nothing of it runs.
 func Start(ctx context.Context, o Options) (_ *Stack, err error) {
 	s := &Stack{dir: o.Dir, temporary: o.Dir == "", progress: &lines{w: o.Progress}, release: func() {}}
+	if o.Kubeconfig != "" {
+		if s.state.Kubeconfig, err = filepath.Abs(o.Kubeconfig); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.buildParts(ctx); err != nil {
 		return nil, err
 	}
@@ -64,8 +72,12 @@ func Start(ctx context.Context, o Options) (_ *Stack, err error) {
 // compiles.
 func (s *Stack) buildParts(ctx context.Context) error {
 	g, gctx := errgroup.WithContext(ctx)
+	programs := parts.ControlPlane
+	if !s.ownCluster() {
+		programs = parts.NodePrograms
+	}
 	g.Go(func() (err error) {
-		s.state.Programs, err = parts.ControlPlane(gctx, s.progress)
+		s.state.Programs, err = programs(gctx, s.progress)
 		return err
 	})
 	g.Go(func() (err error) {
@@ -85,19 +97,23 @@ func (s *Stack) startAll(ctx context.Context, detach bool) (err error) {
 	}
 	s.wire(detach)
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return s.startControlPlane(gctx) })
+	if s.ownCluster() {
+		g.Go(func() error { return s.startControlPlane(gctx) })
+	}
 	g.Go(func() error { return s.startAWS(gctx) })
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(s.progress, "stack is up after %s: %s, logs in %s\n",
-		time.Since(begun).Round(100*time.Millisecond), s.server(), s.dir)
+	_, _ = fmt.Fprintf(s.progress, "stack is up after %s, logs in %s\n", // its last line, shown or not
+		time.Since(begun).Round(100*time.Millisecond), s.dir)
 	return s.state.write(s.dir)
 }
 
 // wire makes the services and clients of a stack whose ports are known.
 func (s *Stack) wire(detach bool) {
-	s.wireControlPlane(detach)
+	if s.ownCluster() {
+		s.wireControlPlane(detach)
+	}
 	s.wireAWS(detach)
 }
 
@@ -130,26 +146,31 @@ func (s *Stack) Stop() error {
 }
 
 func (s *Stack) stopServices() error {
-	// Clients end before what they speak to: less noise in the logs, no waiting.
-	errs := make([]error, 0, 5)
-	for _, svc := range []*service{s.controllerManager, s.apiServer, s.etcd, s.ministack, s.moto} {
-		if svc != nil {
-			errs = append(errs, svc.stop())
-		}
+	var g errgroup.Group
+	for _, svc := range s.services() {
+		g.Go(svc.stop)
 	}
+	err := g.Wait()
 	s.release()
-	return errors.Join(errs...)
+	return err
 }
+
+// ownCluster reports whether the stack has a control plane of its own.
+func (s *Stack) ownCluster() bool { return s.state.Kubeconfig == "" }
 
 // Dir is the run folder.
 func (s *Stack) Dir() string { return s.dir }
 
-// Programs is the folder of the control plane's programs: kubeadm, kubectl,
-// kubelet and fakecri among them.
+// Programs is a folder with kubeadm, kubectl, kubelet and fakecri.
 func (s *Stack) Programs() string { return s.state.Programs }
 
 // Kubeconfig is the path of a cluster administrator's kubeconfig.
-func (s *Stack) Kubeconfig() string { return filepath.Join(s.dir, "admin.conf") }
+func (s *Stack) Kubeconfig() string {
+	if !s.ownCluster() {
+		return s.state.Kubeconfig
+	}
+	return filepath.Join(s.dir, "admin.conf")
+}
 
 // RESTConfig is the cluster administrator's client configuration, without a
 // limit on the client's rate.

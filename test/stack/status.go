@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"slices"
 )
 
 // Status is what is known of one program of a stack.
@@ -51,8 +52,10 @@ func (s *Stack) Whole() bool {
 	return s.state.Path.QueueURL != ""
 }
 
+// services returns those that the stack has.
 func (s *Stack) services() []*service {
-	return []*service{s.etcd, s.apiServer, s.controllerManager, s.ministack, s.moto}
+	all := []*service{s.etcd, s.apiServer, s.controllerManager, s.ministack, s.moto}
+	return slices.DeleteFunc(all, func(svc *service) bool { return svc == nil })
 }
 
 // resident reads the resident pages from /proc/<pid>/statm; 0 when it cannot.

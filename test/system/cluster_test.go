@@ -10,7 +10,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"dynk8s.du5t1n.me/provisioner/pkg/instance"
 	"dynk8s.du5t1n.me/provisioner/test/daemon"
@@ -19,32 +18,16 @@ import (
 
 // keysOf returns the key Secrets of the test's pool by their holder.
 func (w *world) keysOf() (map[instance.ID][]corev1.Secret, error) {
-	list, err := w.client.CoreV1().Secrets(w.namespace).List(w.ctx, metav1.ListOptions{FieldSelector: "type=" + keys.Type})
-	if err != nil {
-		return nil, err
-	}
-	held := map[instance.ID][]corev1.Secret{}
-	for _, s := range list.Items {
-		if id := s.Labels[keys.InstanceLabel]; id != "" {
-			held[instance.ID(id)] = append(held[instance.ID(id)], s)
-		}
-	}
-	return held, nil
+	return keys.ByHolder(w.ctx, w.client, w.namespace)
 }
 
 // tokensOf returns the bootstrap token Secrets of an instance.
 func (w *world) tokensOf(id instance.ID) ([]corev1.Secret, error) {
-	list, err := w.client.CoreV1().Secrets(metav1.NamespaceSystem).List(w.ctx, metav1.ListOptions{
-		LabelSelector: keys.InstanceLabel + "=" + string(id),
-		FieldSelector: "type=bootstrap.kubernetes.io/token",
-	})
-	if err != nil {
-		return nil, err
-	}
-	for _, s := range list.Items {
+	tokens, err := keys.Tokens(w.ctx, w.client, id)
+	for _, s := range tokens {
 		secrets.add("token secret of "+s.Name, string(s.Data["token-secret"]))
 	}
-	return list.Items, nil
+	return tokens, err
 }
 
 // provisioned returns nil when each instance holds exactly one key and one

@@ -1,0 +1,207 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"dynk8s.du5t1n.me/provisioner/pkg/instance"
+	"dynk8s.du5t1n.me/provisioner/test/daemon"
+	"dynk8s.du5t1n.me/provisioner/test/join"
+	"dynk8s.du5t1n.me/provisioner/test/keys"
+)
+
+// play shows the main job.
+func (s *scene) play(ctx context.Context) error {
+	s.act("Cluster Autoscaler launches two instances; a stranger starts, too")
+	ours, stranger, err := s.launch(ctx)
+	if err != nil {
+		return err
+	}
+	for _, id := range ours {
+		if err := s.await(ctx, string(id)+" has a WireGuard key and a bootstrap token", func() error { return s.holds(ctx, id, 1, 1) }); err != nil {
+			return err
+		}
+	}
+	if err := s.await(ctx, string(stranger)+" (the stranger) has nothing", func() error { return s.holds(ctx, stranger, 0, 0) }); err != nil {
+		return err
+	}
+	if err := s.showSecrets(ctx); err != nil {
+		return err
+	}
+
+	joining := ours[0]
+	s.act("%s boots, fetches its artifacts and joins", joining)
+	if err := s.join(ctx, joining); err != nil {
+		return err
+	}
+	if err := s.kubectl(ctx, "get", "nodes", "-o", "wide"); err != nil {
+		return err
+	}
+
+	s.act("%s is terminated", joining)
+	if err := s.end(ctx, joining); err != nil {
+		return err
+	}
+	s.act("What is left: %s waits for its node, everything else is free again", ours[1])
+	if err := s.showSecrets(ctx); err != nil {
+		return err
+	}
+	if err := s.kubectl(ctx, "get", "nodes"); err != nil {
+		return err
+	}
+	if err := s.kubectl(ctx, "-n", namespace, "get", "events",
+		"-o", "custom-columns=REASON:.reason,KEY:.involvedObject.name,MESSAGE:.message"); err != nil {
+		return err
+	}
+	s.say("done")
+	return nil
+}
+
+func (s *scene) launch(ctx context.Context) (ours []instance.ID, stranger instance.ID, err error) {
+	ours, err = s.ec2.LaunchMany(ctx, 2, map[string]string{clusterTag: "demo", "Name": "k8s-worker"})
+	if err != nil {
+		return nil, "", err
+	}
+	stranger, err = s.ec2.Launch(ctx, map[string]string{"Name": "database"})
+	if err != nil {
+		return nil, "", err
+	}
+	for _, id := range append([]instance.ID{stranger}, ours...) {
+		for _, state := range []instance.State{instance.Pending, instance.Running} {
+			if err := s.ec2.Announce(ctx, s.stack.Path(), id, state); err != nil {
+				return nil, "", err
+			}
+		}
+		s.say("%s is running: EventBridge → SNS → SQS", id)
+	}
+	return ours, stranger, nil
+}
+
+// holds returns nil when the instance holds so many keys and tokens.
+func (s *scene) holds(ctx context.Context, id instance.ID, wantKeys, wantTokens int) error {
+	held, err := keys.ByHolder(ctx, s.client, namespace)
+	if err != nil {
+		return err
+	}
+	tokens, err := keys.Tokens(ctx, s.client, id)
+	if err != nil {
+		return err
+	}
+	if len(held[id]) != wantKeys || len(tokens) != wantTokens {
+		return fmt.Errorf("it holds %d keys and %d tokens, want %d and %d", len(held[id]), len(tokens), wantKeys, wantTokens)
+	}
+	return nil
+}
+
+func (s *scene) showSecrets(ctx context.Context) error {
+	s.raw("")
+	if err := s.kubectl(ctx, "-n", namespace, "get", "secrets", "-L", keys.InstanceLabel); err != nil {
+		return err
+	}
+	return s.kubectl(ctx, "-n", "kube-system", "get", "secrets", "-l", keys.InstanceLabel, "-L", keys.InstanceLabel)
+}
+
+// join does what an instance does at its first boot, but for the VPN: this
+// machine's kernel need not have WireGuard.
+func (s *scene) join(ctx context.Context, id instance.ID) error {
+	artifacts := map[string][]byte{}
+	for _, name := range []string{"wireguard/config", "kubeadm/kubeconfig", "kubeadm/join"} {
+		code, body, err := daemon.Get(ctx, s.daemon.ArtifactsURL()+"/"+name+"/"+string(id))
+		if err != nil {
+			return err
+		}
+		if code != http.StatusOK {
+			return fmt.Errorf("GET /%s/%s answers %d", name, id, code)
+		}
+		artifacts[name] = body
+		s.say("GET /%s/%s → 200, %d bytes", name, id, len(body))
+	}
+	s.raw("\n" + redact(string(artifacts["kubeadm/join"])))
+	if err := s.validate(ctx, artifacts["kubeadm/join"], artifacts["kubeadm/kubeconfig"]); err != nil {
+		return err
+	}
+	s.node = &join.Node{
+		Dir: filepath.Join(s.dir, string(id)), Programs: s.stack.Programs(),
+		Discovery: artifacts["kubeadm/kubeconfig"], JoinConfiguration: artifacts["kubeadm/join"],
+	}
+	log, err := s.node.Join(ctx)
+	if err != nil {
+		return fmt.Errorf("kubeadm join: %w\n%s", err, redact(log))
+	}
+	s.say("kubeadm join: This node has joined the cluster")
+	if err := s.await(ctx, "the Node is Ready", func() error { return s.ready(ctx, id) }); err != nil {
+		return err
+	}
+	return s.await(ctx, "its token is revoked, its key stays", func() error { return s.holds(ctx, id, 1, 0) })
+}
+
+// validate asks kubeadm, which wants the discovery file to exist.
+func (s *scene) validate(ctx context.Context, configuration, discovery []byte) error {
+	file, discoveryFile := filepath.Join(s.dir, "join.yaml"), filepath.Join(s.dir, "discovery.conf")
+	here := strings.ReplaceAll(string(configuration), "/etc/kubernetes/dynk8s/discovery.conf", discoveryFile)
+	if err := errors.Join(os.WriteFile(file, []byte(here), 0o600), os.WriteFile(discoveryFile, discovery, 0o600)); err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(file) }() // it holds the token; the folder goes too, in the end
+	out, err := exec.CommandContext(ctx, s.program("kubeadm"), "config", "validate", "--config", file).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("kubeadm config validate: %w\n%s", err, out)
+	}
+	s.say("kubeadm config validate: %s", strings.TrimSpace(string(out)))
+	return nil
+}
+
+func (s *scene) ready(ctx context.Context, id instance.ID) error {
+	n, err := s.client.CoreV1().Nodes().Get(ctx, string(id), metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if of, ok := instance.IDFromProviderID(n.Spec.ProviderID); !ok || of != id {
+		return fmt.Errorf("its provider id is %q", n.Spec.ProviderID)
+	}
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+			return nil
+		}
+	}
+	return errors.New("it is not Ready")
+}
+
+func (s *scene) end(ctx context.Context, id instance.ID) error {
+	if err := s.ec2.Announce(ctx, s.stack.Path(), id, instance.ShuttingDown); err != nil {
+		return err
+	}
+	if err := s.node.Stop(); err != nil {
+		return err
+	}
+	s.node = nil
+	if err := s.ec2.Terminate(ctx, id); err != nil {
+		return err
+	}
+	if err := s.ec2.Announce(ctx, s.stack.Path(), id, instance.Terminated); err != nil {
+		return err
+	}
+	s.say("%s is terminated: EventBridge → SNS → SQS", id)
+	if err := s.await(ctx, "its key is free again", func() error { return s.holds(ctx, id, 0, 0) }); err != nil {
+		return err
+	}
+	return s.await(ctx, "its Node is gone", func() error {
+		_, err := s.client.CoreV1().Nodes().Get(ctx, string(id), metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return errors.Join(errors.New("it is still there"), err)
+	})
+}
