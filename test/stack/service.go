@@ -60,7 +60,7 @@ func (s *service) launch() (exited chan struct{}, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = log.Close() }()            // the program has its own descriptor
+	defer func() { _ = log.Close() }() // the program has its own descriptor
 	cmd := exec.Command(s.args[0], s.args[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, log, log
 	cmd.Env = append(os.Environ(), s.env...)

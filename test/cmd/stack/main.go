@@ -38,8 +38,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	flags := flag.NewFlagSet("stack "+args[0], flag.ContinueOnError)
 	dir := flags.String("dir", "", "run folder (default: .cache/stack under the repository's root)")
+	flags.SetOutput(io.Discard)
 	if err := flags.Parse(args[1:]); err != nil {
-		return err
+		return fmt.Errorf("%w; %s", err, usage)
 	}
 	if *dir == "" {
 		root, err := parts.Root()

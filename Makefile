@@ -1,0 +1,86 @@
+# `make help` lists what there is. Nothing needs to be set up before: what a
+# target needs is built or installed, pinned, into a cache outside the tree.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+CACHE := $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/dynk8s
+
+GOLANGCI_LINT_VERSION := v2.15.0
+GOLANGCI_LINT := $(CACHE)/golangci-lint-$(GOLANGCI_LINT_VERSION)/golangci-lint
+
+# The run folder of `make up`, `down` and `status`; another one is another stack.
+DIR ?= $(CURDIR)/.cache/stack
+
+# Runs `go test` with the given arguments in the given folder and fails also
+# when a test was skipped. Shows failures, skips and Go's line for each package.
+define gotest
+	@mkdir -p .cache
+	@log=$(CURDIR)/.cache/$@.log; \
+	cd $(1) && go test -race -v $(2) 2>&1 | tee "$$log" \
+	  | awk '!/^(=== |PASS$$| *--- PASS)|\[no test files\]$$/ { print; fflush() }'; \
+	if grep -E '^ *--- SKIP' "$$log"; then echo 'FAIL: a test was skipped'; exit 1; fi
+endef
+
+.PHONY: help
+help: ## Show this list.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: build
+build: ## Build bin/dynk8s-provisioner.
+	CGO_ENABLED=0 go build -trimpath -o bin/dynk8s-provisioner ./cmd/dynk8s-provisioner
+
+.PHONY: demo
+demo: linux ## Show the main job on real parts (the first run builds them, up to 20 min).
+	@cd test && go run ./cmd/demo
+
+.PHONY: up
+up: linux ## Start the local stack; its settings go to .cache/stack.env.
+	@cd test && go run ./cmd/stack up --dir '$(DIR)'
+
+.PHONY: down
+down: linux ## Stop the local stack.
+	@cd test && go run ./cmd/stack down --dir '$(DIR)'
+
+.PHONY: status
+status: linux ## Show the local stack's programs.
+	@cd test && go run ./cmd/stack status --dir '$(DIR)'
+
+.PHONY: test
+test: test-unit test-system ## Run all tests.
+
+.PHONY: test-unit
+test-unit: ## Run the tests that need no real parts.
+	@go vet ./...
+	$(call gotest,.,./...)
+	$(call gotest,test,./parts/... ./property/... ./cmd/...)
+
+.PHONY: test-system
+test-system: parts ## Run the tests on real parts.
+	@cd test && go vet ./...
+	$(call gotest,test,-count=1 -timeout=45m ./...)
+
+.PHONY: parts
+parts: linux ## Build the real parts, if the cache does not hold them.
+	@cd test && go run ./cmd/parts
+
+.PHONY: lint
+lint: $(GOLANGCI_LINT) ## Run the linters on both modules.
+	@$(GOLANGCI_LINT) run --allow-parallel-runners ./...
+	@cd test && $(GOLANGCI_LINT) run --allow-parallel-runners --config ../.golangci.yml ./...
+
+$(GOLANGCI_LINT):
+	@echo 'building golangci-lint $(GOLANGCI_LINT_VERSION) once for this machine, about 5 min on two cores'
+	@mkdir -p $(@D)
+	@GOBIN=$(@D) GOFLAGS= go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+
+.PHONY: clean
+clean: ## Stop the local stack and remove what was built in the tree.
+	@if [ -e '$(DIR)' ]; then $(MAKE) down; fi
+	rm -rf bin .cache
+
+.PHONY: linux
+linux:
+	@[ "$$(uname -s)" = Linux ] || { echo 'The local stack needs Linux: use a Linux machine, virtual machine or container.' >&2; exit 1; }
