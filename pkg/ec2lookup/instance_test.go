@@ -190,7 +190,7 @@ func TestInstanceFaults(t *testing.T) {
 				if tt.want == nil && got.ID != numbered(0) || tt.want != nil && got.ID != "" {
 					t.Errorf("Instance = %+v beside %v", got, err)
 				}
-				if tt.want != instance.ErrNotFound && errors.Is(err, instance.ErrNotFound) {
+				if !errors.Is(tt.want, instance.ErrNotFound) && errors.Is(err, instance.ErrNotFound) {
 					t.Errorf("%v counts as not found", err)
 				}
 			})

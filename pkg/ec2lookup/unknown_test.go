@@ -75,7 +75,7 @@ func TestUnknownOfCancelledCaller(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	slow := &slowEC2{after: time.Hour, next: &knowingEC2{}}
-	unknown, err := New(slow, Config{Logger: quiet()}).Unknown(ctx, instance.ID(idA))
+	unknown, err := New(slow, Config{Logger: quiet()}).Unknown(ctx, idA)
 	if unknown || !errors.Is(err, context.Canceled) {
 		t.Errorf("Unknown = %v, %v", unknown, err)
 	}

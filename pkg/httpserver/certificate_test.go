@@ -84,7 +84,7 @@ func fetchTLS(t *testing.T, s *Server, config *tls.Config) int64 {
 
 // trusting is for certificates that the test made itself.
 func trusting() *tls.Config {
-	return &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}} //nolint:gosec // test certificates
+	return &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}}
 }
 
 func TestCertificateRotation(t *testing.T) {
@@ -199,5 +199,38 @@ func TestTLSRefusesWhatIsOld(t *testing.T) {
 	}
 	if got := send(t, s, "GET "+joinPath); got.code != 400 || strings.Contains(got.body, secret) {
 		t.Errorf("plain HTTP: %d %q", got.code, got.body)
+	}
+}
+
+// A new file may be as long and as old as the one before.
+func TestSameFile(t *testing.T) {
+	t.Parallel()
+	file, written := filepath.Join(t.TempDir(), "tls.crt"), time.Unix(1e9, 0)
+	stat := func(content string, modified time.Time) os.FileInfo {
+		t.Helper()
+		replace(t, file, []byte(content))
+		if err := os.Chtimes(file, modified, modified); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info
+	}
+	first := stat("first", written)
+	kept := file + ".kept" // so that no new file gets its inode
+	if err := os.Link(file, kept); err != nil {
+		t.Fatal(err)
+	}
+	again, err := os.Stat(kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !sameFile(first, again) {
+		t.Error("a file is not the same as itself")
+	}
+	if sameFile(first, stat("other", written)) {
+		t.Error("another file of the same length and time is taken for the first")
 	}
 }

@@ -96,7 +96,10 @@ func (s *Server) Run(ctx context.Context) error {
 		s.log.Warn("requests were cut off at shutdown", "address", s.Addr().String(), "err", err)
 		_ = s.http.Close() // the connections are cut; there is nothing left to save
 	}
-	<-served
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		// Too late to matter: it was to stop anyway.
+		s.log.Warn("server failed while it stopped", "address", s.Addr().String(), "err", err)
+	}
 	return nil
 }
 

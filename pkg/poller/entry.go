@@ -72,8 +72,8 @@ func (h *inHand) delete(e *entry, event ec2event.Event) bool {
 }
 
 // giveBack wants e seen again after d.
-func (h *inHand) giveBack(e *entry, d time.Duration) bool {
+func (h *inHand) giveBack(e *entry, d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.settle(e, delay, d)
+	h.settle(e, delay, d)
 }

@@ -32,7 +32,7 @@ func TestNothingIsLostWhateverHappens(t *testing.T) {
 		return
 	}
 	for range *roundsFlag {
-		round(t, rand.Uint64()|1) //nolint:gosec // chance, not a secret
+		round(t, rand.Uint64()|1)
 	}
 }
 
@@ -69,7 +69,7 @@ type sentEvent struct {
 }
 
 func newStorm(t *testing.T, seed uint64) *storm {
-	s := &storm{t: t, q: sqsqueuetest.New(), rand: rand.New(rand.NewPCG(seed, 0)), sent: map[string]sentEvent{}} //nolint:gosec // chance, not a secret
+	s := &storm{t: t, q: sqsqueuetest.New(), rand: rand.New(rand.NewPCG(seed, 0)), sent: map[string]sentEvent{}}
 	s.q.SetFaults(sqsqueuetest.Faults{Refuse: s.fault, Lose: s.fault, Before: s.latency, After: s.latency, Entry: s.entry})
 	return s
 }

@@ -68,5 +68,5 @@ func New(api API, cfg Config) *Queue {
 // keeps it between 0 and SQS's 12 hours.
 func seconds(d time.Duration) int32 {
 	d = min(max(d, 0), maxVisibility)
-	return int32((d + time.Second - 1) / time.Second) //nolint:gosec // at most 43200
+	return int32((d + time.Second - 1) / time.Second)
 }

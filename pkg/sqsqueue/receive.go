@@ -38,7 +38,7 @@ func (q *Queue) Receive(ctx context.Context, limit int) ([]Message, error) {
 	defer cancel()
 	out, err := q.api.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
 		QueueUrl:            &q.url,
-		MaxNumberOfMessages: int32(min(max(limit, 1), maxBatch)), //nolint:gosec // 1 to 10
+		MaxNumberOfMessages: int32(min(max(limit, 1), maxBatch)),
 		WaitTimeSeconds:     seconds(q.wait),
 		VisibilityTimeout:   seconds(q.visibility),
 		MessageSystemAttributeNames: []types.MessageSystemAttributeName{

@@ -16,7 +16,8 @@ const (
 	Attributes Op = "GetQueueAttributes"
 )
 
-// Omit, given by Faults.Entry, leaves the entry undone and out of the answer.
+// Omit is what Faults.Entry returns to leave the entry undone and out of the
+// answer.
 const Omit = "omit"
 
 // Faults are what goes wrong. A nil function is no fault. They are called
