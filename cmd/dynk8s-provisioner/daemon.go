@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,7 +109,7 @@ func (d *daemon) assemble(kube *kubernetesClients, aws *awsClients) error {
 		keys, nodes,
 		lifecycle.Config{
 			Interval:           d.cfg.Reconcile.Interval,
-			TokenRenewalCutoff: d.cfg.Reconcile.TokenRenewalCutoff,
+			TokenRenewalCutoff: cmp.Or(d.cfg.Reconcile.TokenRenewalCutoff, -1), // 0 in the file means never
 			GoneGrace:          d.cfg.Reconcile.GoneGrace,
 			Registerer:         d.registry,
 			Logger:             d.log,

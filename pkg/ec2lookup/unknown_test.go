@@ -12,8 +12,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/smithy-go"
-
-	"dynk8s.du5t1n.me/provisioner/pkg/instance"
 )
 
 func refusing(code string) *refusingEC2 {

@@ -44,7 +44,7 @@ type Config struct {
 	// Interval lies between two reconcile passes; 5 minutes by default.
 	Interval time.Duration
 	// TokenRenewalCutoff is how long after its launch an instance that has not
-	// joined gets its token renewed; 24 hours by default.
+	// joined gets its token renewed; 24 hours by default, negative for never.
 	TokenRenewalCutoff time.Duration
 	// GoneGrace is how long an instance that EC2 does not know is given the
 	// benefit of the doubt; 15 minutes by default.
@@ -125,6 +125,13 @@ func (l *Lifecycle) profileOf(tags map[string]string) (Profile, bool) {
 		}
 	}
 	return Profile{}, false
+}
+
+// takesAll reports whether the first profile matches every instance, so that
+// tags do not matter.
+func (l *Lifecycle) takesAll() bool {
+	profiles := *l.profiles.Load()
+	return len(profiles) > 0 && profiles[0].Selector.MatchesAll()
 }
 
 // bury remembers that the instance will never run again, so that a late event
