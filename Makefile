@@ -14,12 +14,18 @@ GOLANGCI_LINT := $(CACHE)/golangci-lint-$(GOLANGCI_LINT_VERSION)/golangci-lint
 # The run folder of `make up`, `down` and `status`; another one is another stack.
 DIR ?= $(CURDIR)/.cache/stack
 
+# The race detector needs a C compiler; without one the tests run all the same.
+RACE := $(if $(shell command -v "$$(go env CC)"),-race)
+ifeq ($(RACE),)
+$(warning no C compiler: the tests run without the race detector)
+endif
+
 # Runs `go test` with the given arguments in the given folder and fails also
 # when a test was skipped. Shows failures, skips and Go's line for each package.
 define gotest
 	@mkdir -p .cache
 	@log=$(CURDIR)/.cache/$@.log; \
-	cd $(1) && go test -race -v $(2) 2>&1 | tee "$$log" \
+	cd $(1) && go test $(RACE) -v $(2) 2>&1 | tee "$$log" \
 	  | awk '!/^(=== |PASS$$| *--- PASS)|\[no test files\]$$/ { print; fflush() }'; \
 	if grep -E '^ *--- SKIP' "$$log"; then echo 'FAIL: a test was skipped'; exit 1; fi
 endef

@@ -47,7 +47,7 @@ func run(ctx context.Context, m *testing.M) (code int, err error) {
 		}
 		defer func() { _ = os.RemoveAll(shared.logs) }() // in the temporary folder
 	}
-	if shared.program, err = daemon.Build(ctx, shared.logs, true); err != nil {
+	if shared.program, err = daemon.Build(ctx, shared.logs, raceDetector); err != nil {
 		return 1, err
 	}
 	begun := time.Now()
