@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dynk8s.du5t1n.me/provisioner/pkg/instance"
+	"dynk8s.du5t1n.me/provisioner/pkg/recovery"
 )
 
 // batch is one question about many instances. Once it is asked it takes no
@@ -91,5 +92,10 @@ func (l *Lookup) close(b *batch) bool {
 // time-out ends it.
 func (l *Lookup) ask(b *batch) {
 	defer close(b.done)
+	defer func() {
+		if r := recover(); r != nil { // in a goroutine of ours: nobody else would catch it
+			b.found, b.err = nil, recovery.Error(r)
+		}
+	}()
 	b.found, b.err = l.byIDs(context.Background(), slices.Sorted(maps.Keys(b.ids)))
 }

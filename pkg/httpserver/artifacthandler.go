@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"runtime"
-	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -14,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"dynk8s.du5t1n.me/provisioner/pkg/instance"
+	"dynk8s.du5t1n.me/provisioner/pkg/recovery"
 )
 
 // artifactHandler answers the artifact routes.
@@ -69,7 +68,7 @@ func (h *artifactHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *artifactHandler) fetch(r *http.Request, req *request) (body []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			body, err = nil, panicError(p)
+			body, err = nil, recovery.Error(p)
 		}
 	}()
 	rt, rest, found := find(h.routes, r.URL.Path)
@@ -130,13 +129,4 @@ func write(w http.ResponseWriter, code int, body []byte) {
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(code)
 	_, _ = w.Write(body) // the client is gone: it will ask again
-}
-
-// panicError tells where it happened. Of the value it keeps the runtime's own
-// errors only: any other might hold a secret.
-func panicError(p any) error {
-	if e, ok := p.(runtime.Error); ok {
-		return fmt.Errorf("panic: %w\n%s", e, debug.Stack())
-	}
-	return fmt.Errorf("panic with a %T\n%s", p, debug.Stack())
 }

@@ -47,7 +47,7 @@ func NewArtifactServer(a Artifacts, auth Authorizer, cfg ArtifactConfig) (*Serve
 	if err != nil {
 		return nil, fmt.Errorf("artifact server: %w", err)
 	}
-	s, err := newServer(cfg.Address, newArtifactHandler(a, auth, cfg.Registerer, log), tlsConfig, log)
+	s, err := newServer(cfg.Address, newArtifactHandler(a, auth, cfg.Registerer, log), tlsConfig, artifactShutdown, log)
 	if err != nil {
 		return nil, fmt.Errorf("artifact server: %w", err)
 	}

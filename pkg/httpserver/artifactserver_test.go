@@ -193,7 +193,7 @@ func TestLogHoldsReasonsButNoSecrets(t *testing.T) {
 			stop()
 		}
 	}
-	for _, reason := range []string{"API server away", "signed by a stranger", "panic with a *errors.errorString", "index out of range", "artifactserver_test.go"} {
+	for _, reason := range []string{"API server away", "signed by a stranger", "panic with a value of type *errors.errorString", "index out of range", "artifactserver_test.go"} {
 		if !strings.Contains(logged.String(), reason) {
 			t.Errorf("the log does not say %q", reason)
 		}

@@ -27,7 +27,7 @@ type OperationsConfig struct {
 // and /metrics.
 func NewOperationsServer(cfg OperationsConfig) (*Server, error) {
 	log := orDefault(cfg.Logger)
-	s, err := newServer(cfg.Address, newOperationsHandler(cfg, log), nil, log)
+	s, err := newServer(cfg.Address, newOperationsHandler(cfg, log), nil, operationsShutdown, log)
 	if err != nil {
 		return nil, fmt.Errorf("operations server: %w", err)
 	}

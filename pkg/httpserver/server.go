@@ -21,8 +21,11 @@ const (
 	// handlerTimeout ends well before writeTimeout, so that a slow API server
 	// becomes an answer and not a cut connection.
 	handlerTimeout = 10 * time.Second
-	// shutdownTimeout is what requests under way get when the server stops.
-	shutdownTimeout = 10 * time.Second
+	// artifactShutdown and operationsShutdown are what requests under way get when
+	// a server stops. The operations port stops last, when little is left of the
+	// time that a pod is given.
+	artifactShutdown   = 10 * time.Second
+	operationsShutdown = 2 * time.Second
 )
 
 // maxHeaderBytes leaves room for a signed identity document in a header.
@@ -40,7 +43,7 @@ var errNoAddress = errors.New("no address to listen on")
 
 // newServer opens the listener, so that an address in use is an error at start.
 // tlsConfig may be nil for plain HTTP.
-func newServer(address string, handler http.Handler, tlsConfig *tls.Config, log *slog.Logger) (*Server, error) {
+func newServer(address string, handler http.Handler, tlsConfig *tls.Config, shutdown time.Duration, log *slog.Logger) (*Server, error) {
 	if address == "" {
 		return nil, errNoAddress
 	}
@@ -53,7 +56,7 @@ func newServer(address string, handler http.Handler, tlsConfig *tls.Config, log 
 	protocols.SetHTTP1(true)
 	return &Server{
 		listener: listener,
-		shutdown: shutdownTimeout,
+		shutdown: shutdown,
 		log:      log,
 		http: &http.Server{
 			Handler:           handler,
@@ -78,8 +81,8 @@ func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 // Close closes the listener of a server that will not be run after all.
 func (s *Server) Close() error { return s.listener.Close() }
 
-// Run serves until ctx is done, then lets requests under way finish for at most
-// ten seconds. It returns nil when it stopped because of ctx. A Server runs
+// Run serves until ctx is done, then lets requests under way finish: artifacts
+// for at most ten seconds, operations for two. It returns nil when it stopped because of ctx. A Server runs
 // once.
 func (s *Server) Run(ctx context.Context) error {
 	served := make(chan error, 1)

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"dynk8s.du5t1n.me/provisioner/pkg/ec2event"
+	"dynk8s.du5t1n.me/provisioner/pkg/recovery"
 	"dynk8s.du5t1n.me/provisioner/pkg/sqsqueue"
 )
 
@@ -57,7 +58,7 @@ func (p *Poller) ignore(e *entry, m sqsqueue.Message, event ec2event.Event) {
 func parse(body string) (event ec2event.Event, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("parsing panicked: %s", describePanic(r))
+			err = fmt.Errorf("parsing: %w", recovery.Error(r))
 		}
 	}()
 	return ec2event.Parse([]byte(body))

@@ -55,7 +55,7 @@ func TestPanickingHandlerHarmsNobodyAndTellsNoSecret(t *testing.T) {
 					t.Error("not counted as a retry")
 				}
 				lines := d.logs.lines("handler panicked")
-				if len(lines) != 1 || !strings.Contains(lines[0]["stack"].(string), "fault_test.go") {
+				if len(lines) != 1 || !strings.Contains(lines[0]["err"].(string), "fault_test.go") {
 					t.Errorf("log: %s", d.logs)
 				}
 				if strings.Contains(d.logs.String(), secret) {

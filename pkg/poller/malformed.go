@@ -3,9 +3,17 @@ package poller
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"dynk8s.du5t1n.me/provisioner/pkg/ec2event"
 	"dynk8s.du5t1n.me/provisioner/pkg/sqsqueue"
+)
+
+// The reason of a message is told once in toldLife, of the last toldCount
+// messages.
+const (
+	toldLife  = 24 * time.Hour
+	toldCount = 4096
 )
 
 // malformed gives a message that cannot be understood back for a short time, so
@@ -14,7 +22,10 @@ import (
 func (p *Poller) malformed(ctx context.Context, e *entry, m sqsqueue.Message, reason error) {
 	p.metrics.count(outcomeMalformed, 1)
 	level := slog.LevelDebug
-	if m.ReceiveCount <= 1 {
+	// Once a message. The receive count would not do: the first receive may have
+	// been lost on its way, or been another replica's that was killed.
+	if _, told := p.told.Get(m.ID); !told {
+		p.told.Add(m.ID, nil, toldLife)
 		level = slog.LevelWarn
 	}
 	p.log.Log(ctx, level, "message cannot be understood", "message_id", m.ID, "outcome", outcomeMalformed,

@@ -2,10 +2,14 @@ package poller
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"dynk8s.du5t1n.me/provisioner/pkg/ec2event"
+	"dynk8s.du5t1n.me/provisioner/pkg/recovery"
 )
+
+var errPanicked = errors.New("handler panicked")
 
 // startPasses gives work to every free worker.
 func (p *Poller) startPasses(ctx context.Context) {
@@ -49,8 +53,7 @@ func (p *Poller) handle(ctx context.Context, event ec2event.Event) (result strin
 	defer cancel()
 	defer func() {
 		if r := recover(); r != nil {
-			p.log.Error("handler panicked", "instance", event.InstanceID, "state", event.State,
-				"panic", describePanic(r), "stack", panicStack())
+			p.log.Error("handler panicked", "instance", event.InstanceID, "state", event.State, "err", recovery.Error(r))
 			err = errPanicked
 		}
 	}()

@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/cache"
+
 	"dynk8s.du5t1n.me/provisioner/pkg/ec2event"
 	"dynk8s.du5t1n.me/provisioner/pkg/sqsqueue"
 )
@@ -51,7 +53,8 @@ type Poller struct {
 	hand        *inHand
 	redrive     *redrive
 	discarding  sync.WaitGroup
-	lastReceive atomic.Int64 // Unix nanoseconds; 0: never
+	told        *cache.LRUExpireCache // ids of messages whose reason was logged
+	lastReceive atomic.Int64          // Unix nanoseconds; 0: never
 }
 
 // New returns a Poller that does nothing until Run.
@@ -65,6 +68,7 @@ func New(q Queue, h Handler, cfg Config) *Poller {
 		metrics: newMetrics(cfg.Registerer),
 		hand:    newInHand(cfg),
 		redrive: newRedrive(q),
+		told:    cache.NewLRUExpireCache(toldCount),
 	}
 }
 
