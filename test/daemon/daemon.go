@@ -144,7 +144,7 @@ func (d *Daemon) LogFile() string { return d.log }
 // ConfigFile is the path of the configuration, which may be rewritten.
 func (d *Daemon) ConfigFile() string { return d.config }
 
-// ArtifactsURL and OperationsURL are the base URLs of the two ports.
+// ArtifactsURL is the base URL of the artifact port.
 func (d *Daemon) ArtifactsURL() string { return d.artifacts }
 
 // OperationsURL is the base URL of health, readiness and metrics.

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
-	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	corev1 "k8s.io/api/core/v1"
 
 	"dynk8s.du5t1n.me/provisioner/pkg/instance"
@@ -73,33 +71,14 @@ func (w *world) takenBack(ids ...instance.ID) error {
 	return nil
 }
 
-// queueHolds returns how many messages are in a queue, waiting and in flight.
-func (w *world) queueHolds(url string) (int, error) {
-	out, err := w.stack.SQS().GetQueueAttributes(w.ctx, &sqs.GetQueueAttributesInput{
-		QueueUrl: &url, AttributeNames: []sqstypes.QueueAttributeName{sqstypes.QueueAttributeNameAll},
-	})
-	if err != nil {
-		return 0, err
-	}
-	total := 0
-	for _, name := range []string{"ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible", "ApproximateNumberOfMessagesDelayed"} {
-		n := 0
-		if _, err := fmt.Sscan(out.Attributes[name], &n); err != nil {
-			return 0, fmt.Errorf("queue attribute %s is %q", name, out.Attributes[name])
-		}
-		total += n
-	}
-	return total, nil
-}
-
 // queuesHold returns nil when the queue and the dead-letter queue hold so many
 // messages.
 func (w *world) queuesHold(inQueue, dead int) error {
-	q, err := w.queueHolds(w.path.QueueURL)
+	q, err := w.stack.Messages(w.ctx, w.path.QueueURL)
 	if err != nil {
 		return err
 	}
-	d, err := w.queueHolds(w.path.DLQURL)
+	d, err := w.stack.Messages(w.ctx, w.path.DLQURL)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ package system
 
 import (
 	"bytes"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -29,6 +30,8 @@ func (s *secretList) add(what, secret string) {
 		s.seen = map[string]string{}
 	}
 	s.seen[secret] = what
+	// As the API server's JSON holds it.
+	s.seen[base64.StdEncoding.EncodeToString([]byte(secret))] = what + " in base64"
 }
 
 // searchLogs reads every log below the folders and returns an error that names

@@ -91,6 +91,7 @@ func (w *world) addKeys(n int) {
 	must(w.t, err)
 	for _, k := range added {
 		secrets.add("private key of "+k.Name, k.PrivateKey)
+		secrets.add("configuration of "+k.Name, k.Config)
 	}
 	w.pool = append(w.pool, added...)
 }

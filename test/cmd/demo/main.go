@@ -34,22 +34,25 @@ func run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s, err := newScene(ctx, dir, newTimeline(os.Stdout))
-	if err != nil {
+	s := &scene{timeline: newTimeline(os.Stdout), dir: dir}
+	err = s.prepare(ctx)
+	if err == nil {
+		err = s.play(ctx)
+	}
+	if err = errors.Join(err, s.close()); err != nil {
+		fmt.Fprintf(os.Stderr, "logs are kept in %s\n", dir)
 		return err
 	}
-	err = s.play(ctx)
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "logs are kept in %s\n", dir)
-		return errors.Join(err, s.close())
-	}
-	return errors.Join(s.close(), os.RemoveAll(dir))
+	return os.RemoveAll(dir)
 }
+
+// clusterVariable names the environment variable with the cluster to use.
+const clusterVariable = "DEMO_KUBECONFIG"
 
 // kubeconfigOverride is the cluster to use instead of one of our own; empty:
 // none.
 func kubeconfigOverride() (string, error) {
-	path := os.Getenv("DEMO_KUBECONFIG")
+	path := os.Getenv(clusterVariable)
 	if path == "" {
 		return "", nil
 	}
@@ -58,7 +61,7 @@ func kubeconfigOverride() (string, error) {
 		return "", err
 	}
 	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("DEMO_KUBECONFIG: %w", err)
+		return "", fmt.Errorf("%s: %w", clusterVariable, err)
 	}
 	return path, nil
 }

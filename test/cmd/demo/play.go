@@ -34,9 +34,13 @@ func (s *scene) play(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.await(ctx, string(stranger)+" (the stranger) has nothing", func() error { return s.holds(ctx, stranger, 0, 0) }); err != nil {
+	if err := s.await(ctx, "all messages are settled", func() error { return s.settled(ctx) }); err != nil {
 		return err
 	}
+	if err := s.holds(ctx, stranger, 0, 0); err != nil {
+		return fmt.Errorf("the stranger %s: %w", stranger, err)
+	}
+	s.say("✓ %s (the stranger) has nothing", stranger)
 	if err := s.showSecrets(ctx); err != nil {
 		return err
 	}
@@ -46,7 +50,11 @@ func (s *scene) play(ctx context.Context) error {
 	if err := s.join(ctx, joining); err != nil {
 		return err
 	}
-	if err := s.kubectl(ctx, "get", "nodes", "-o", "wide"); err != nil {
+	if err := s.kubectl(ctx, "get", "nodes"); err != nil {
+		return err
+	}
+	if err := s.kubectl(ctx, "get", "nodes", "-o",
+		"custom-columns=NAME:.metadata.name,ADDRESS:.status.addresses[0].address,PROVIDER-ID:.spec.providerID"); err != nil {
 		return err
 	}
 
@@ -54,11 +62,25 @@ func (s *scene) play(ctx context.Context) error {
 	if err := s.end(ctx, joining); err != nil {
 		return err
 	}
-	s.act("What is left: %s waits for its node, everything else is free again", ours[1])
+	s.act("What is left: %s, which has not joined yet, keeps what it has", ours[1])
+	if err := s.holds(ctx, ours[1], 1, 1); err != nil {
+		return fmt.Errorf("%s: %w", ours[1], err)
+	}
 	if err := s.showSecrets(ctx); err != nil {
 		return err
 	}
 	if err := s.kubectl(ctx, "get", "nodes"); err != nil {
+		return err
+	}
+
+	s.act("It dies before it joins; everything is free again")
+	if err := s.terminate(ctx, ours[1]); err != nil {
+		return err
+	}
+	if err := s.await(ctx, "Events tell of all four changes", func() error { return s.eventsTold(ctx, 4) }); err != nil {
+		return err
+	}
+	if err := s.showSecrets(ctx); err != nil {
 		return err
 	}
 	if err := s.kubectl(ctx, "-n", namespace, "get", "events",
@@ -135,6 +157,7 @@ func (s *scene) join(ctx context.Context, id instance.ID) error {
 	s.node = &join.Node{
 		Dir: filepath.Join(s.dir, string(id)), Programs: s.stack.Programs(),
 		Discovery: artifacts["kubeadm/kubeconfig"], JoinConfiguration: artifacts["kubeadm/join"],
+		APIServer: s.apiServer, // cluster-info may name it as only other nodes reach it
 	}
 	log, err := s.node.Join(ctx)
 	if err != nil {
@@ -187,14 +210,7 @@ func (s *scene) end(ctx context.Context, id instance.ID) error {
 		return err
 	}
 	s.node = nil
-	if err := s.ec2.Terminate(ctx, id); err != nil {
-		return err
-	}
-	if err := s.ec2.Announce(ctx, s.stack.Path(), id, instance.Terminated); err != nil {
-		return err
-	}
-	s.say("%s is terminated: EventBridge → SNS → SQS", id)
-	if err := s.await(ctx, "its key is free again", func() error { return s.holds(ctx, id, 0, 0) }); err != nil {
+	if err := s.terminate(ctx, id); err != nil {
 		return err
 	}
 	return s.await(ctx, "its Node is gone", func() error {
@@ -204,4 +220,43 @@ func (s *scene) end(ctx context.Context, id instance.ID) error {
 		}
 		return errors.Join(errors.New("it is still there"), err)
 	})
+}
+
+// terminate ends an instance and waits until nothing is left with it.
+func (s *scene) terminate(ctx context.Context, id instance.ID) error {
+	if err := s.ec2.Terminate(ctx, id); err != nil {
+		return err
+	}
+	if err := s.ec2.Announce(ctx, s.stack.Path(), id, instance.Terminated); err != nil {
+		return err
+	}
+	s.say("%s is terminated: EventBridge → SNS → SQS", id)
+	return s.await(ctx, "its token is gone, its key is free again", func() error { return s.holds(ctx, id, 0, 0) })
+}
+
+// settled returns nil when neither queue holds a message.
+func (s *scene) settled(ctx context.Context) error {
+	path := s.stack.Path()
+	for _, url := range []string{path.QueueURL, path.DLQURL} {
+		n, err := s.stack.Messages(ctx, url)
+		if err != nil {
+			return err
+		}
+		if n != 0 {
+			return fmt.Errorf("%d messages are in %s", n, url)
+		}
+	}
+	return nil
+}
+
+// eventsTold returns nil when so many Kubernetes Events about keys are there.
+func (s *scene) eventsTold(ctx context.Context, want int) error {
+	list, err := s.client.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	if len(list.Items) != want {
+		return fmt.Errorf("there are %d Events, want %d", len(list.Items), want)
+	}
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,45 +37,48 @@ type scene struct {
 	stack  *stack.Stack
 	ec2    *ec2world.World
 	client kubernetes.Interface
-	daemon *daemon.Daemon
-	node   *join.Node
+	// apiServer is host:port of the API server as this machine reaches it.
+	apiServer string
+	daemon    *daemon.Daemon
+	node      *join.Node
+	// ownNamespace says that there is a namespace to remove in the end.
+	ownNamespace bool
 }
 
-// newScene builds what has to be built, starts the stack and the daemon, and
+// prepare builds what has to be built, starts the stack and the daemon, and
 // makes a pool of keys.
-func newScene(ctx context.Context, dir string, t *timeline) (_ *scene, err error) {
-	s := &scene{timeline: t, dir: dir}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.close())
-		}
-	}()
+func (s *scene) prepare(ctx context.Context) error {
 	cluster, err := kubeconfigOverride()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	t.raw("Building what has to be built; the first time this takes a while.")
-	program, err := daemon.Build(ctx, dir, false)
+	s.raw("Building what has to be built; the first time this takes a while.")
+	program, err := daemon.Build(ctx, s.dir, false)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if s.stack, err = stack.Start(ctx, stack.Options{Kubeconfig: cluster, Progress: os.Stdout}); err != nil {
-		return nil, err
+		return err
 	}
 	s.ec2 = ec2world.New(s.stack)
 	config, err := s.stack.RESTConfig()
 	if err != nil {
-		return nil, err
+		return err
 	}
+	server, err := url.Parse(config.Host)
+	if err != nil {
+		return err
+	}
+	s.apiServer = server.Host
 	if s.client, err = kubernetes.NewForConfig(config); err != nil {
-		return nil, err
+		return err
 	}
-	t.start()
-	t.act("The operator makes a pool of WireGuard keys and starts the provisioner")
+	s.start()
+	s.act("The operator makes a pool of WireGuard keys and starts the provisioner")
 	if err := s.makePool(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	return s, s.startDaemon(ctx, program)
+	return s.startDaemon(ctx, program)
 }
 
 func (s *scene) makePool(ctx context.Context) error {
@@ -82,6 +86,7 @@ func (s *scene) makePool(ctx context.Context) error {
 	if err := s.removeNamespace(ctx); err != nil {
 		return err
 	}
+	s.ownNamespace = true
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	if _, err := s.client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
 		return err
@@ -101,7 +106,7 @@ func (s *scene) removeNamespace(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
-	return s.await(ctx, "namespace of an earlier demonstration removed", func() error {
+	return s.await(ctx, "namespace "+namespace+" removed", func() error {
 		_, err := namespaces.Get(ctx, namespace, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -154,6 +159,12 @@ func (s *scene) close() error {
 			err = fmt.Errorf("the provisioner ended with code %d; see %s", code, s.daemon.LogFile())
 		}
 		errs = append(errs, err)
+	}
+	// A cluster that is kept must look as before.
+	if s.ownNamespace && os.Getenv(clusterVariable) != "" {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		errs = append(errs, s.removeNamespace(ctx))
 	}
 	if s.stack != nil {
 		errs = append(errs, s.stack.Stop())

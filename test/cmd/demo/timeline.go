@@ -28,7 +28,7 @@ func (t *timeline) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(t.w, "%6.1fs  %s\n", time.Since(t.begun).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// table prints lines as they are, indented.
+// raw prints lines as they are.
 func (t *timeline) raw(text string) { _, _ = fmt.Fprintln(t.w, text) }
 
 // patience is how long one step may take, on a slow machine.
