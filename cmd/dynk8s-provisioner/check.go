@@ -25,6 +25,9 @@ prints every problem with the field it is in, and contacts nobody.`,
 			if err != nil {
 				return err
 			}
+			if err := checkProfiles(cfg.Profiles); err != nil {
+				return err
+			}
 			for i, p := range cfg.Profiles {
 				selects := fmt.Sprintf("%d conditions on tags", len(p.Selector))
 				if p.MatchAll {
@@ -47,4 +50,13 @@ func addConfigFlags(cmd *cobra.Command, file *string) {
 	cmd.Flags().StringVarP(file, "config", "c", "", "path of the configuration file (YAML)")
 	_ = cmd.MarkFlagRequired("config") // fails only for a flag that does not exist
 	config.AddFlags(cmd.Flags())
+}
+
+// checkProfiles returns why run would refuse the profiles, or nil.
+func checkProfiles(profiles []config.Profile) error {
+	if _, err := lifecycleProfiles(profiles); err != nil {
+		return err
+	}
+	_, err := nodeSettings(profiles)
+	return err
 }

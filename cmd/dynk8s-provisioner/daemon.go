@@ -88,7 +88,8 @@ func (d *daemon) assemble(kube *kubernetesClients, aws *awsClients) error {
 	bootstraptoken.RegisterMetrics(d.registry, tokenInformer.GetStore())
 
 	d.events = record.NewBroadcaster()
-	d.events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kube.calls.CoreV1().Events(metav1.NamespaceAll)})
+	// By the client of the watches: Events must not use up the rate of what counts.
+	d.events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kube.watches.CoreV1().Events(metav1.NamespaceAll)})
 	keys := wireguardkey.NewPool(kube.calls.CoreV1().Secrets(namespace), keyInformer.GetIndexer(), wireguardkey.Config{
 		Namespace:  namespace,
 		Usable:     artifact.CheckWireGuardConfig,
@@ -146,8 +147,9 @@ func (d *daemon) apply(cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
-	d.lifecycle.SetProfiles(profiles)
+	// First what renders: no instance is admitted whose settings are not known.
 	d.renderer.SetNodeSettings(settings)
+	d.lifecycle.SetProfiles(profiles)
 	d.level.Set(cfg.Log.SlogLevel())
 	return nil
 }
@@ -196,7 +198,6 @@ func (d *daemon) ready() error {
 func (d *daemon) run(ctx context.Context) error {
 	defer d.events.Shutdown()
 	d.log.InfoContext(ctx, "listening", "artifacts", d.artifacts.Addr().String(), "operations", d.operations.Addr().String())
-	d.log.WarnContext(ctx, "artifacts are served to every caller: instance identity is not verified")
 
 	// The informers and the operations port outlive the work, which still needs
 	// the one and is watched through the other while it drains.

@@ -44,10 +44,16 @@ func New(g Grants, c ClusterInfo, cfg Config) *Renderer {
 	return r
 }
 
-// SetNodeSettings replaces the node settings of all profiles, by the profile's
-// name. What the settings hold must not be changed afterwards.
+// SetNodeSettings replaces the node settings of the named profiles. Those of
+// profiles that are not named stay: instances that were admitted under them may
+// still be joining. What the settings hold must not be changed afterwards. Calls
+// must not overlap.
 func (r *Renderer) SetNodeSettings(byProfile map[string]NodeSettings) {
-	settings := maps.Clone(byProfile)
+	settings := map[string]NodeSettings{}
+	if before := r.settings.Load(); before != nil {
+		maps.Copy(settings, *before)
+	}
+	maps.Copy(settings, byProfile)
 	r.settings.Store(&settings)
 }
 
@@ -96,7 +102,7 @@ func (r *Renderer) grant(ctx context.Context, id instance.ID) (lifecycle.Grant, 
 }
 
 // settingsOf falls back to the default: an instance admitted under a profile
-// that was since removed can still join.
+// that was removed before the program started can still join.
 func (r *Renderer) settingsOf(grant lifecycle.Grant) NodeSettings {
 	settings, found := (*r.settings.Load())[grant.Profile]
 	if !found {

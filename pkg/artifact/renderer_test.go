@@ -75,10 +75,17 @@ func TestRendererUsesTheProfile(t *testing.T) {
 	if err != nil || !strings.Contains(string(got), "name: w-i-0123456789abcdef0") || logged.Len() > 0 {
 		t.Errorf("got %s, %v, logged %s", got, err, &logged)
 	}
+	r.SetNodeSettings(map[string]NodeSettings{"other": {}})
+	got, err = r.JoinConfiguration(t.Context(), testID)
+	if err != nil || !strings.Contains(string(got), "name: w-i-0123456789abcdef0") || logged.Len() > 0 {
+		t.Errorf("profile removed by a reload: got %s, %v, logged %s", got, err, &logged)
+	}
+	r = New(fixedGrants{testGrant()}, fixedCluster{testCluster(t)},
+		Config{Logger: slog.New(slog.NewTextHandler(&logged, nil))})
 	r.SetNodeSettings(map[string]NodeSettings{"other": {NameTemplate: "w-{{.InstanceID}}"}})
 	got, err = r.JoinConfiguration(t.Context(), testID)
 	if err != nil || !strings.Contains(string(got), "name: i-0123456789abcdef0") {
-		t.Errorf("profile removed: got %s, %v", got, err)
+		t.Errorf("profile removed before the start: got %s, %v", got, err)
 	}
 	for _, part := range []string{"level=WARN", "instance=" + string(testID), "profile=worker"} {
 		if !strings.Contains(logged.String(), part) {

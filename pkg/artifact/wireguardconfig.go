@@ -9,7 +9,7 @@ import (
 var errEmptyWireGuardConfig = errors.New("wireguard config: the key's configuration is empty")
 
 // renderWireGuardConfig changes nothing: the operator's configuration is
-// served as it stands, even when this package could not read it.
+// served as it stands.
 func renderWireGuardConfig(grant lifecycle.Grant) ([]byte, error) {
 	if len(grant.WireGuardConfig) == 0 {
 		return nil, errEmptyWireGuardConfig

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"dynk8s.du5t1n.me/provisioner/pkg/artifact"
+	"dynk8s.du5t1n.me/provisioner/pkg/bootstraptoken"
+	"dynk8s.du5t1n.me/provisioner/pkg/config"
+)
+
+func testProfile() config.Profile {
+	return config.Profile{
+		Name:     "worker",
+		Selector: []config.Condition{{Key: "Name", Values: []string{"k8s-*"}}, {Key: "retired", Absent: true}},
+		BootstrapToken: config.BootstrapToken{
+			TTL: time.Hour, ExtraGroups: []string{"system:bootstrappers:a"}, Signing: true,
+		},
+		WireGuard: config.WireGuard{KeySelector: "site=home"},
+		Node: config.Node{
+			NameTemplate:     "{{.InstanceID}}",
+			Labels:           map[string]string{"a": "b"},
+			Taints:           []config.Taint{{Key: "k", Value: "v", Effect: "NoSchedule"}},
+			KubeletExtraArgs: []config.Arg{{Name: "max-pods", Value: "50"}},
+			CRISocket:        "unix:///run/x.sock",
+		},
+	}
+}
+
+func TestLifecycleProfiles(t *testing.T) {
+	t.Parallel()
+	all := testProfile()
+	all.Name, all.Selector, all.MatchAll, all.WireGuard.KeySelector = "all", nil, true, ""
+	got, err := lifecycleProfiles([]config.Profile{testProfile(), all})
+	if err != nil || len(got) != 2 {
+		t.Fatal(got, err)
+	}
+	p := got[0]
+	if want := (bootstraptoken.Settings{TTL: time.Hour, ExtraGroups: []string{"system:bootstrappers:a"}, Signing: true}); p.Name != "worker" || !reflect.DeepEqual(p.Token, want) {
+		t.Errorf("%+v", p)
+	}
+	if !p.Selector.Matches(map[string]string{"Name": "k8s-1"}) || p.Selector.Matches(map[string]string{"Name": "k8s-1", "retired": ""}) || p.Selector.MatchesAll() {
+		t.Error("the selector is another")
+	}
+	if !p.Keys.Matches(labels.Set{"site": "home"}) || p.Keys.Matches(labels.Set{}) {
+		t.Error("the key selector is another")
+	}
+	if !got[1].Selector.MatchesAll() || !got[1].Keys.Matches(labels.Set{}) {
+		t.Error("match all does not")
+	}
+}
+
+func TestLifecycleProfilesErrors(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]func(*config.Profile){
+		"no selector":    func(p *config.Profile) { p.Selector = nil },
+		"key selector":   func(p *config.Profile) { p.WireGuard.KeySelector = "==" },
+		"odd condition ": func(p *config.Profile) { p.Selector[0] = config.Condition{Key: "a"} },
+	} {
+		p := testProfile()
+		damage(&p)
+		if _, err := lifecycleProfiles([]config.Profile{p}); err == nil || !strings.Contains(err.Error(), "profile worker") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestNodeSettings(t *testing.T) {
+	t.Parallel()
+	got, err := nodeSettings([]config.Profile{testProfile()})
+	want := artifact.NodeSettings{
+		NameTemplate:     "{{.InstanceID}}",
+		Labels:           map[string]string{"a": "b"},
+		Taints:           []corev1.Taint{{Key: "k", Value: "v", Effect: corev1.TaintEffectNoSchedule}},
+		KubeletExtraArgs: []artifact.Arg{{Name: "max-pods", Value: "50"}},
+		CRISocket:        "unix:///run/x.sock",
+	}
+	if err != nil || !reflect.DeepEqual(got, map[string]artifact.NodeSettings{"worker": want}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	bad := testProfile()
+	bad.Node.NameTemplate = "{{"
+	if _, err := nodeSettings([]config.Profile{bad}); err == nil || !strings.Contains(err.Error(), "profile worker") {
+		t.Errorf("a template that does not parse: %v", err)
+	}
+}
+
+// Every field of the configured profile must arrive somewhere; this reminds
+// whoever adds one.
+func TestNoFieldOfAProfileIsForgotten(t *testing.T) {
+	t.Parallel()
+	for typ, want := range map[reflect.Type]int{
+		reflect.TypeFor[config.Profile](): 6, reflect.TypeFor[config.BootstrapToken](): 3,
+		reflect.TypeFor[config.WireGuard](): 1, reflect.TypeFor[config.Node](): 5,
+	} {
+		if got := typ.NumField(); got != want {
+			t.Errorf("%s has %d fields, settings.go knows %d", typ, got, want)
+		}
+	}
+}
