@@ -71,6 +71,14 @@ type Claim struct {
 // Expired reports whether the API server refuses the token at time now.
 func (c Claim) Expired(now time.Time) bool { return !now.Before(c.Expires) }
 
+// Lacks reports whether EC2 knows of the instance what the claim does not say. At
+// the claim's creation it may not have: a private DNS name comes only with the
+// state running.
+func (c Claim) Lacks(inst instance.Instance) bool {
+	return (c.Zone == "" && inst.Zone != "") || (c.PrivateDNSName == "" && inst.PrivateDNSName != "") ||
+		(c.InstanceType == "" && inst.Type != "")
+}
+
 // claimOf reads a token Secret. It reports false when the Secret is not a claim
 // of ours.
 func claimOf(secret *corev1.Secret) (Claim, bool) {
@@ -117,15 +125,12 @@ func newSecretObject(namespace, tokenID, secret string, r Request, expires time.
 	if r.Settings.Signing {
 		data[bootstrapapi.BootstrapTokenUsageSigningKey] = []byte("true")
 	}
-	annotations := map[string]string{
-		instanceAnnotation: string(r.Instance.ID),
-		keyAnnotation:      r.KeyName,
-		profileAnnotation:  r.Profile,
-		zoneAnnotation:     r.Instance.Zone,
-		dnsNameAnnotation:  r.Instance.PrivateDNSName,
-		typeAnnotation:     r.Instance.Type,
+	annotations := descriptionOf(r.Instance)
+	annotations[instanceAnnotation] = string(r.Instance.ID)
+	annotations[keyAnnotation] = r.KeyName
+	if r.Profile != "" {
+		annotations[profileAnnotation] = r.Profile
 	}
-	maps.DeleteFunc(annotations, func(_, value string) bool { return value == "" })
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        bootstraputil.BootstrapTokenSecretName(tokenID),
@@ -136,6 +141,18 @@ func newSecretObject(namespace, tokenID, secret string, r Request, expires time.
 		Type: corev1.SecretTypeBootstrapToken,
 		Data: data,
 	}
+}
+
+// descriptionOf returns the annotations that say what EC2 knows of an instance,
+// without those of which it knows nothing.
+func descriptionOf(inst instance.Instance) map[string]string {
+	annotations := map[string]string{
+		zoneAnnotation:    inst.Zone,
+		dnsNameAnnotation: inst.PrivateDNSName,
+		typeAnnotation:    inst.Type,
+	}
+	maps.DeleteFunc(annotations, func(_, value string) bool { return value == "" })
+	return annotations
 }
 
 // formatExpiration writes a time as the token authenticator reads it: RFC 3339,

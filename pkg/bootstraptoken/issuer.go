@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+	bootstraputil "k8s.io/cluster-bootstrap/token/util"
 
 	"dynk8s.du5t1n.me/provisioner/pkg/instance"
 )
@@ -58,9 +59,27 @@ func (i *Issuer) Find(ctx context.Context, id instance.ID) (Claim, error) {
 }
 
 // FindAll returns every claim of an instance, ordered by name; normally one or
-// none.
+// none. One whose label a hand removed is among them, its label put back.
 func (i *Issuer) FindAll(ctx context.Context, id instance.ID) ([]Claim, error) {
-	return i.list(ctx, InstanceLabel+"="+string(id))
+	claims, err := i.list(ctx, InstanceLabel+"="+string(id))
+	if err != nil || len(claims) > 0 {
+		return claims, err
+	}
+	secret, err := i.secrets.Get(ctx, bootstraputil.BootstrapTokenSecretName(deriveID(id, 0)), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read bootstrap token: %w", err)
+	}
+	claim, err := i.adopt(ctx, secret, id)
+	if errors.Is(err, errForeign) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return []Claim{claim}, nil
 }
 
 // All returns the claims of all instances, ordered by name.
@@ -127,13 +146,12 @@ func (i *Issuer) createAt(ctx context.Context, tokenID, secret string, r Request
 }
 
 // adopt returns the claim in a Secret that has the name of one of ours, with
-// its label put back should a hand have removed it.
+// its label put back should a hand have removed or emptied it.
 func (i *Issuer) adopt(ctx context.Context, secret *corev1.Secret, id instance.ID) (Claim, error) {
 	if claim, ok := claimOf(secret); ok && claim.InstanceID == id {
 		return claim, nil
 	}
-	_, labelled := secret.Labels[InstanceLabel]
-	if labelled || secret.Annotations[instanceAnnotation] != string(id) || secret.Type != corev1.SecretTypeBootstrapToken {
+	if secret.Labels[InstanceLabel] != "" || secret.Annotations[instanceAnnotation] != string(id) || secret.Type != corev1.SecretTypeBootstrapToken {
 		return Claim{}, errForeign
 	}
 	metav1.SetMetaDataLabel(&secret.ObjectMeta, InstanceLabel, string(id))
@@ -154,6 +172,18 @@ func (i *Issuer) MoveTo(ctx context.Context, claim Claim, keyName string) (Claim
 func (i *Issuer) Renew(ctx context.Context, claim Claim, ttl time.Duration) (Claim, error) {
 	return i.change(ctx, claim, func(secret *corev1.Secret) {
 		secret.Data[bootstrapapi.BootstrapTokenExpirationKey] = formatExpiration(time.Now().Add(ttl))
+	})
+}
+
+// Describe adds to the claim what EC2 knows of the instance and the claim lacks.
+// ErrConflict when the claim is not as it was read.
+func (i *Issuer) Describe(ctx context.Context, claim Claim, inst instance.Instance) (Claim, error) {
+	return i.change(ctx, claim, func(secret *corev1.Secret) {
+		for annotation, value := range descriptionOf(inst) {
+			if secret.Annotations[annotation] == "" {
+				metav1.SetMetaDataAnnotation(&secret.ObjectMeta, annotation, value)
+			}
+		}
 	})
 }
 

@@ -13,20 +13,28 @@ const redacted = "REDACTED"
 
 // Token is a kubeadm bootstrap token, <id>.<secret>. The id is public; the
 // secret never prints itself, whatever the verb or encoder: only Reveal gives
-// it away.
+// it away. The zero Token is empty.
 type Token struct {
-	id, secret string
+	id string
+	// Package fmt calls no methods of unexported fields, nor for the verbs p and
+	// w, and prints what it finds; behind a pointer it finds an address.
+	secret *string
 }
 
 // NewToken joins a token id and a token secret. It does not check their form.
-func NewToken(id, secret string) Token { return Token{id: id, secret: secret} }
+func NewToken(id, secret string) Token { return Token{id: id, secret: &secret} }
 
 // ID returns the public part, six characters of [a-z0-9].
 func (t Token) ID() string { return t.id }
 
 // Reveal returns the whole token, <id>.<secret>, for the instance that may
 // have it.
-func (t Token) Reveal() string { return t.id + "." + t.secret }
+func (t Token) Reveal() string {
+	if t.secret == nil {
+		return t.id + "."
+	}
+	return t.id + "." + *t.secret
+}
 
 // String returns the token with its secret blotted out.
 func (t Token) String() string { return t.id + "." + redacted }

@@ -32,8 +32,12 @@ func (l *Lifecycle) admit(ctx context.Context, inst instance.Instance, profile P
 	default:
 		return err
 	}
-	if l.buried(inst.ID) { // it died meanwhile, and its end was handled before our writes
+	// Its end may have come meanwhile, and have been handled before our writes.
+	switch {
+	case l.buriedAs(inst.ID, instance.Terminated):
 		_, err = l.retire(ctx, inst.ID)
+	case l.buried(inst.ID): // it still uses its key
+		_, err = l.close(ctx, inst.ID)
 	}
 	return err
 }
@@ -50,12 +54,8 @@ func (l *Lifecycle) tryAdmit(ctx context.Context, inst instance.Instance, profil
 		claim, key, err = l.claim(ctx, inst, profile, held)
 	case err != nil:
 		return err
-	case claim.Expired(time.Now()):
-		if claim, err = l.tokens.Renew(ctx, claim, profile.Token.TTL); err == nil {
-			claim, key, err = l.settleKey(ctx, claim, held)
-		}
 	default:
-		claim, key, err = l.settleKey(ctx, claim, held)
+		claim, key, err = l.settle(ctx, inst, claim, held, profile)
 	}
 	if err != nil {
 		return err
@@ -67,11 +67,13 @@ func (l *Lifecycle) tryAdmit(ctx context.Context, inst instance.Instance, profil
 // claim, made at the same time, may be returned in its place.
 func (l *Lifecycle) claim(ctx context.Context, inst instance.Instance, profile Profile, held []wireguardkey.Key) (bootstraptoken.Claim, wireguardkey.Key, error) {
 	key, found := preferred(held, inst.ID, "")
+	var err error
 	if !found {
-		key, found = l.restored(ctx, inst.ID)
+		if key, found, err = l.restored(ctx, inst.ID); err != nil {
+			return bootstraptoken.Claim{}, key, err
+		}
 	}
 	if !found {
-		var err error
 		if key, err = l.keys.Choose(ctx, inst.ID, profile.Keys, nil); err != nil {
 			return bootstraptoken.Claim{}, key, err
 		}
@@ -82,33 +84,49 @@ func (l *Lifecycle) claim(ctx context.Context, inst instance.Instance, profile P
 	if err != nil {
 		return claim, key, err
 	}
-	if created {
-		l.log.InfoContext(ctx, "bootstrap token created", "instance", inst.ID, "token_id", claim.Token.ID(),
-			"key", claim.KeyName, "profile", profile.Name)
+	if !created {
+		return l.settle(ctx, inst, claim, held, profile)
 	}
-	if claim.KeyName == key.Name() {
-		return claim, key, nil
-	}
-	return l.settleKey(ctx, claim, held)
+	l.log.InfoContext(ctx, "bootstrap token created", "instance", inst.ID, "token_id", claim.Token.ID(),
+		"key", claim.KeyName, "profile", profile.Name)
+	return claim, key, nil
 }
 
 // restored returns a key of the instance whose label a hand removed, with the
-// label put back.
-func (l *Lifecycle) restored(ctx context.Context, id instance.ID) (wireguardkey.Key, bool) {
+// label put back. An error must not make us choose another key: the lost one may
+// have been handed out.
+func (l *Lifecycle) restored(ctx context.Context, id instance.ID) (wireguardkey.Key, bool, error) {
 	for _, name := range l.keys.LostNames(id) {
-		if ok, err := l.keys.Restore(ctx, name, id); err != nil || !ok {
-			continue
+		ok, err := l.keys.Restore(ctx, name, id)
+		if err != nil {
+			return wireguardkey.Key{}, false, err
 		}
-		if key, err := l.keys.Get(ctx, name); err == nil {
-			return key, true
+		if ok {
+			key, err := l.keys.Get(ctx, name)
+			return key, err == nil, err
 		}
 	}
-	return wireguardkey.Key{}, false
+	return wireguardkey.Key{}, false, nil
 }
 
-// settleKey makes the claim name the key that the instance holds, if it holds
-// one, and reads the key that the claim names.
-func (l *Lifecycle) settleKey(ctx context.Context, claim bootstraptoken.Claim, held []wireguardkey.Key) (bootstraptoken.Claim, wireguardkey.Key, error) {
+// settle renews the claim if it has expired, adds what EC2 did not tell before,
+// makes the claim name the key that the instance holds, if it holds one, and
+// reads the key that it names.
+func (l *Lifecycle) settle(ctx context.Context, inst instance.Instance, claim bootstraptoken.Claim,
+	held []wireguardkey.Key, profile Profile,
+) (bootstraptoken.Claim, wireguardkey.Key, error) {
+	if claim.Expired(time.Now()) {
+		var err error
+		if claim, err = l.tokens.Renew(ctx, claim, profile.Token.TTL); err != nil {
+			return claim, wireguardkey.Key{}, err
+		}
+	}
+	if claim.Lacks(inst) {
+		var err error
+		if claim, err = l.tokens.Describe(ctx, claim, inst); err != nil {
+			return claim, wireguardkey.Key{}, err
+		}
+	}
 	if key, found := preferred(held, claim.InstanceID, claim.KeyName); found {
 		if key.Name() == claim.KeyName {
 			return claim, key, nil
@@ -157,6 +175,9 @@ func (l *Lifecycle) label(ctx context.Context, claim bootstraptoken.Claim, key w
 		}
 		if !errors.Is(err, wireguardkey.ErrTaken) && !errors.Is(err, wireguardkey.ErrUnusable) {
 			return err
+		}
+		if key != (wireguardkey.Key{}) && key.Marked(id) { // another one would be its second
+			return fmt.Errorf("key %s, which the instance was handed: %w", key.Name(), err)
 		}
 		tried[claim.KeyName] = true
 		if key, err = l.keys.Choose(ctx, id, profile.Keys, tried); err != nil {

@@ -18,7 +18,7 @@ func (l *Lifecycle) reconcileKnown(ctx context.Context, inst instance.Instance) 
 	case instance.Terminated:
 		return l.reconcileGone(ctx, inst.ID)
 	case instance.ShuttingDown:
-		l.bury(inst.ID)
+		l.bury(inst.ID, inst.State)
 		result, err := l.close(ctx, inst.ID)
 		if err == nil && result == resultClosed {
 			l.corrected(ctx, corrClosed, inst.ID)
@@ -60,7 +60,7 @@ func (l *Lifecycle) reconcileMissing(ctx context.Context, id instance.ID) error 
 }
 
 func (l *Lifecycle) reconcileGone(ctx context.Context, id instance.ID) error {
-	l.bury(id)
+	l.bury(id, instance.Terminated)
 	result, err := l.retire(ctx, id)
 	if err == nil && result == resultRetired {
 		l.corrected(ctx, corrRetired, id)

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"dynk8s.du5t1n.me/provisioner/pkg/bootstraptoken"
 	"dynk8s.du5t1n.me/provisioner/pkg/instance"
@@ -15,8 +18,8 @@ import (
 // yet, not any more, or never. Asking again later may help.
 var ErrNotAllocated = errors.New("nothing is allocated to the instance")
 
-// Grant is what one instance was given and may fetch. It holds secrets: it
-// must not be logged or stored.
+// Grant is what one instance was given and may fetch. It holds secrets, which
+// it does not print.
 type Grant struct {
 	Instance instance.ID
 	// Profile is the name of the profile that the instance matched.
@@ -36,12 +39,35 @@ func (g Grant) ProviderID() string {
 	return instance.Instance{ID: g.Instance, Zone: g.Zone}.ProviderID()
 }
 
+// String returns the instance id, and nothing of what it was given.
+func (g Grant) String() string { return "grant of " + string(g.Instance) }
+
+// Format makes every verb of package fmt print what String returns.
+func (g Grant) Format(f fmt.State, _ rune) { _, _ = fmt.Fprint(f, g.String()) }
+
+// LogValue makes slog print what String returns.
+func (g Grant) LogValue() slog.Value { return slog.StringValue(g.String()) }
+
+// MarshalText makes encoding/json and others write what String returns.
+func (g Grant) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
+
 // Grant returns what the instance was given, and marks its key as handed out
 // before it does. ErrNotAllocated when there is nothing to give; any other error
 // means that asking again may help. Whether the caller may have it is not asked
 // here.
 func (l *Lifecycle) Grant(ctx context.Context, id instance.ID) (Grant, error) {
+	g, err := l.grant(ctx, id)
+	if apierrors.IsConflict(err) { // with another fetch of the same instance, most likely
+		return l.grant(ctx, id)
+	}
+	return g, err
+}
+
+func (l *Lifecycle) grant(ctx context.Context, id instance.ID) (Grant, error) {
 	if l.buried(id) {
+		return Grant{}, ErrNotAllocated
+	}
+	if found, joined := l.nodes.Find(id); joined && found.Ready() {
 		return Grant{}, ErrNotAllocated
 	}
 	claim, err := l.tokens.Find(ctx, id)

@@ -29,10 +29,10 @@ func (l *Lifecycle) Handle(ctx context.Context, e ec2event.Event) (string, error
 	case instance.Pending, instance.Running:
 		return l.started(ctx, e)
 	case instance.ShuttingDown:
-		l.bury(e.InstanceID)
+		l.bury(e.InstanceID, e.State)
 		return l.close(ctx, e.InstanceID)
 	case instance.Terminated:
-		l.bury(e.InstanceID)
+		l.bury(e.InstanceID, e.State)
 		return l.retire(ctx, e.InstanceID)
 	default: // stopping, stopped: the instance may come back, with its key
 		return resultIgnored, nil
@@ -49,6 +49,7 @@ func (l *Lifecycle) started(ctx context.Context, e ec2event.Event) (string, erro
 	inst, err := l.instances.Instance(ctx, id)
 	switch {
 	case errors.Is(err, instance.ErrNotFound) && l.old(e.Time):
+		l.waiting.remove(id)
 		return resultGone, nil
 	case errors.Is(err, instance.ErrNotFound):
 		return "", &tooYoung{err}
@@ -57,15 +58,16 @@ func (l *Lifecycle) started(ctx context.Context, e ec2event.Event) (string, erro
 	}
 	switch inst.State {
 	case instance.ShuttingDown:
-		l.bury(id)
+		l.bury(id, inst.State)
 		return l.close(ctx, id)
 	case instance.Terminated:
-		l.bury(id)
+		l.bury(id, inst.State)
 		return l.retire(ctx, id)
 	case instance.Stopping, instance.Stopped:
 		if young(e.Time) { // EC2 may still show the state before the start
 			return "", &tooYoung{fmt.Errorf("EC2 still says %s", inst.State)}
 		}
+		l.waiting.remove(id)
 		return resultGone, nil
 	}
 	return l.admitMatching(ctx, inst)
@@ -75,8 +77,9 @@ func (l *Lifecycle) started(ctx context.Context, e ec2event.Event) (string, erro
 func (l *Lifecycle) admitMatching(ctx context.Context, inst instance.Instance) (string, error) {
 	profile, matches := l.profileOf(inst.Tags)
 	// Without its tags an instance might match a profile that asks for the
-	// absence of one, or none at all, only because it is so young.
-	if len(inst.Tags) == 0 && young(inst.LaunchTime) && !profile.Selector.MatchesAll() {
+	// absence of one, a later profile than its own, or none at all, only because
+	// it is so young.
+	if len(inst.Tags) == 0 && young(inst.LaunchTime) && !l.takesAll() {
 		return "", &tooYoung{errors.New("EC2 shows no tags yet")}
 	}
 	if !matches {

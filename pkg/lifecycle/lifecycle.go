@@ -134,11 +134,24 @@ func (l *Lifecycle) takesAll() bool {
 	return len(profiles) > 0 && profiles[0].Selector.MatchesAll()
 }
 
-// bury remembers that the instance will never run again, so that a late event
-// does not revive it.
-func (l *Lifecycle) bury(id instance.ID) { l.tombstones.Add(id, struct{}{}, tombstoneLife) }
+// tombstone says that an instance was seen in a state from which it never runs
+// again.
+type tombstone struct {
+	id    instance.ID
+	state instance.State
+}
+
+// bury remembers that the instance is shutting down or terminated, so that a
+// late event does not revive it.
+func (l *Lifecycle) bury(id instance.ID, state instance.State) {
+	l.tombstones.Add(tombstone{id, state}, struct{}{}, tombstoneLife)
+}
 
 func (l *Lifecycle) buried(id instance.ID) bool {
-	_, found := l.tombstones.Get(id)
+	return l.buriedAs(id, instance.ShuttingDown) || l.buriedAs(id, instance.Terminated)
+}
+
+func (l *Lifecycle) buriedAs(id instance.ID, state instance.State) bool {
+	_, found := l.tombstones.Get(tombstone{id, state})
 	return found
 }

@@ -14,7 +14,7 @@ const (
 	corrExpired       = "token_revoked"
 	corrLabelRestored = "label_restored"
 	corrSurplusKey    = "surplus_key_released"
-	corrSurplusToken  = "surplus_token_revoked" //nolint:gosec // a word of a metric
+	corrSurplusToken  = "surplus_token_revoked"
 )
 
 type metrics struct {

@@ -2,7 +2,9 @@ package lifecycle
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -32,8 +34,8 @@ func (l *Lifecycle) Reconcile(ctx context.Context) {
 	work.SetLimit(reconcileWorkers)
 	do := func(id instance.ID, f func() error) {
 		work.Go(func() error {
-			if err := f(); err != nil && ctx.Err() == nil {
-				l.log.WarnContext(ctx, "instance not reconciled", "instance", id, "err", err)
+			if err := protect(f); err != nil && ctx.Err() == nil {
+				l.log.Log(ctx, levelOf(err), "instance not reconciled", "instance", id, "err", err)
 			}
 			return nil
 		})
@@ -44,6 +46,16 @@ func (l *Lifecycle) Reconcile(ctx context.Context) {
 	l.reconcileRecorded(ctx, claims, living, do)
 	_ = work.Wait() // the functions log their errors
 	l.log.DebugContext(ctx, "reconcile pass done", "matching", len(living), "tokens", len(claims), "took", time.Since(start))
+}
+
+// levelOf is low for what every pass meets again until it changes by itself.
+func levelOf(err error) slog.Level {
+	var young *tooYoung
+	var waits *exhausted
+	if errors.As(err, &young) || errors.As(err, &waits) {
+		return slog.LevelDebug
+	}
+	return slog.LevelWarn
 }
 
 func (l *Lifecycle) claimsByInstance(ctx context.Context) (map[instance.ID][]bootstraptoken.Claim, error) {
@@ -109,6 +121,10 @@ func (l *Lifecycle) reconcileRecorded(ctx context.Context, claims map[instance.I
 		l.log.ErrorContext(ctx, "recorded instances not looked up", "err", err)
 		return
 	}
+	l.strikes.keep(func(id instance.ID) bool { // what ends a row elsewhere ends it here
+		_, isKnown := known[id]
+		return recorded[id] && !isKnown
+	})
 	for _, id := range ids {
 		inst, isKnown := known[id]
 		if !isKnown {

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"dynk8s.du5t1n.me/provisioner/pkg/bootstraptoken"
@@ -16,33 +17,38 @@ func (l *Lifecycle) reconcileLiving(ctx context.Context, inst instance.Instance,
 	if err := l.restoreLabels(ctx, id); err != nil {
 		return err
 	}
+	if err := l.releaseSurplus(ctx, id, claims); err != nil {
+		return err
+	}
 	if found, joined := l.nodes.Find(id); joined {
 		if found.Ready() && len(claims) > 0 {
 			return l.finishJoin(ctx, id)
 		}
 		return nil
 	}
-	if err := l.releaseSurplus(ctx, id, claims); err != nil {
+	past, err := l.pastCutoff(ctx, inst, claims)
+	if err != nil {
 		return err
 	}
-	if l.pastCutoff(ctx, inst, claims) {
+	if past {
 		return l.revokeExpired(ctx, claims)
 	}
-	if l.complete(id, claims) {
+	if l.complete(inst, claims) {
 		return l.renew(ctx, claims[0], profile)
 	}
-	_, err := l.admitMatching(ctx, inst)
-	if err == nil {
+	result, err := l.admitMatching(ctx, inst)
+	if result == resultAdmitted {
 		l.corrected(ctx, corrAdmitted, id)
 	}
 	return err
 }
 
 // complete reports whether the instance has one claim that has not expired and
-// the key that it names, as far as the cache knows.
-func (l *Lifecycle) complete(id instance.ID, claims []bootstraptoken.Claim) bool {
-	held := l.keys.HeldNames(id)
-	return len(claims) == 1 && len(held) == 1 && held[0] == claims[0].KeyName && !claims[0].Expired(time.Now())
+// lacks nothing, and the key that it names, as far as the cache knows.
+func (l *Lifecycle) complete(inst instance.Instance, claims []bootstraptoken.Claim) bool {
+	held := l.keys.HeldNames(inst.ID)
+	return len(claims) == 1 && len(held) == 1 && held[0] == claims[0].KeyName &&
+		!claims[0].Expired(time.Now()) && !claims[0].Lacks(inst)
 }
 
 // renew lets the token of an instance that has not joined live on before it
@@ -52,24 +58,28 @@ func (l *Lifecycle) renew(ctx context.Context, claim bootstraptoken.Claim, profi
 	if left > profile.Token.TTL/2 && left > 2*l.cfg.Interval {
 		return nil
 	}
-	if _, err := l.tokens.Renew(ctx, claim, profile.Token.TTL); err != nil {
+	_, err := l.tokens.Renew(ctx, claim, profile.Token.TTL)
+	if errors.Is(err, bootstraptoken.ErrConflict) { // by another replica, perhaps; the next pass looks again
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	l.corrected(ctx, corrRenewed, claim.InstanceID)
 	return nil
 }
 
-// pastCutoff reports whether an instance was launched so long ago, and was
-// given a key, that it will not be given another token.
-func (l *Lifecycle) pastCutoff(ctx context.Context, inst instance.Instance, claims []bootstraptoken.Claim) bool {
+// pastCutoff reports whether an instance was launched so long ago that it will
+// not be given another token. One that was never given anything is.
+func (l *Lifecycle) pastCutoff(ctx context.Context, inst instance.Instance, claims []bootstraptoken.Claim) (bool, error) {
 	if time.Since(inst.LaunchTime) <= l.cfg.TokenRenewalCutoff {
-		return false
+		return false, nil
 	}
 	if len(claims) > 0 {
-		return time.Since(claims[0].Created) > l.cfg.TokenRenewalCutoff || claims[0].Expired(time.Now())
+		return true, nil
 	}
 	held, err := l.keys.Held(ctx, inst.ID)
-	return err != nil || len(held) > 0
+	return len(held) > 0, err
 }
 
 // revokeExpired deletes the expired tokens of an instance that did not join in

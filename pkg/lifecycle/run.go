@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"dynk8s.du5t1n.me/provisioner/pkg/bootstraptoken"
 	"dynk8s.du5t1n.me/provisioner/pkg/instance"
+	"dynk8s.du5t1n.me/provisioner/pkg/recovery"
 	"dynk8s.du5t1n.me/provisioner/pkg/wireguardkey"
 )
 
@@ -36,35 +38,81 @@ func (l *Lifecycle) reconcileLoop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
-			l.Reconcile(ctx)
+			l.guard(ctx, "reconcile pass", func() error {
+				l.Reconcile(ctx)
+				return nil
+			})
 			// Replicas that started together should not stay in step.
 			timer.Reset(l.cfg.Interval - rand.N(l.cfg.Interval/10+1)) //nolint:gosec // no secret
 		}
 	}
 }
 
+// wakeRetry is the time until waiting instances are woken once more, when it
+// did not go well.
+const wakeRetry = 5 * time.Second
+
 func (l *Lifecycle) wakeLoop(ctx context.Context) {
+	var again <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-l.keys.Freed():
-			l.wake(ctx)
+		case <-again:
+		}
+		again = nil
+		if !l.guard(ctx, "waking of waiting instances", func() error { return l.wake(ctx) }) {
+			again = time.After(wakeRetry)
 		}
 	}
 }
 
-// wake admits waiting instances, the longest waiting first, until no key is
-// free.
-func (l *Lifecycle) wake(ctx context.Context) {
-	for _, id := range l.waiting.list() {
-		inst, err := l.instances.Instance(ctx, id)
-		if err != nil {
-			l.log.WarnContext(ctx, "waiting instance not looked up", "instance", id, "err", err)
+// guard runs f and logs its error, or its panic: none must end the process. It
+// reports whether all went well.
+func (l *Lifecycle) guard(ctx context.Context, what string, f func() error) (ok bool) {
+	err := protect(f)
+	if err != nil && ctx.Err() == nil {
+		l.log.ErrorContext(ctx, "not done", "what", what, "err", err)
+	}
+	return err == nil
+}
+
+// protect turns a panic of f into an error.
+func protect(f func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = recovery.Error(r)
+		}
+	}()
+	return f()
+}
+
+// wake admits waiting instances, the longest waiting first, until no key that
+// they may have is free. An error means that some may be worth another try.
+func (l *Lifecycle) wake(ctx context.Context) error {
+	ids := l.waiting.list()
+	if len(ids) == 0 {
+		return nil
+	}
+	known, err := l.instances.Instances(ctx, ids)
+	if err != nil {
+		return fmt.Errorf("look waiting instances up: %w", err)
+	}
+	var errs []error
+	exhausted := map[string]bool{} // by profile: each may have another part of the pool
+	for _, id := range ids {
+		inst, isKnown := known[id]
+		if !isKnown { // no evidence of anything; but waiting is only a hint
+			l.waiting.removeOlder(id, l.cfg.GoneGrace)
 			continue
 		}
 		if !inst.State.Starting() || l.buried(id) {
 			l.waiting.remove(id)
+			continue
+		}
+		profile, _ := l.profileOf(inst.Tags)
+		if exhausted[profile.Name] {
 			continue
 		}
 		result, err := l.admitMatching(ctx, inst)
@@ -73,13 +121,12 @@ func (l *Lifecycle) wake(ctx context.Context) {
 			l.waiting.remove(id)
 			l.log.InfoContext(ctx, "waiting instance settled", "instance", id, "outcome", result)
 		case errors.Is(err, wireguardkey.ErrExhausted):
-			return
-		case ctx.Err() != nil:
-			return
+			exhausted[profile.Name] = true
 		default:
-			l.log.WarnContext(ctx, "waiting instance not admitted", "instance", id, "err", err)
+			errs = append(errs, fmt.Errorf("admit %s: %w", id, err))
 		}
 	}
+	return errors.Join(errs...)
 }
 
 // followNodes ends the join of every instance whose node becomes Ready.
@@ -89,9 +136,7 @@ func (l *Lifecycle) followNodes(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case id := <-l.nodes.BecameReady():
-			if err := l.finishJoin(ctx, id); err != nil && ctx.Err() == nil {
-				l.log.WarnContext(ctx, "token of a joined instance not revoked", "instance", id, "err", err)
-			}
+			l.guard(ctx, "revocation of a joined instance's token", func() error { return l.finishJoin(ctx, id) })
 		}
 	}
 }

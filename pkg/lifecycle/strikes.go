@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -33,6 +34,13 @@ func (s *strikes) count(id instance.ID) strike {
 	st.count++
 	s.seen[id] = st
 	return st
+}
+
+// keep forgets all but those for which f holds.
+func (s *strikes) keep(f func(instance.ID) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.seen, func(id instance.ID, _ strike) bool { return !f(id) })
 }
 
 // forget ends the row.

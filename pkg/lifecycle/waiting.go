@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"dynk8s.du5t1n.me/provisioner/pkg/instance"
 )
@@ -11,27 +12,41 @@ import (
 // came. It is a hint only: what it forgets, the instance's message or the
 // reconcile pass brings again.
 type waiting struct {
-	mu  sync.Mutex
-	ids []instance.ID
+	mu    sync.Mutex
+	queue []waiter
+}
+
+type waiter struct {
+	id    instance.ID
+	since time.Time
 }
 
 func (w *waiting) add(id instance.ID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !slices.Contains(w.ids, id) {
-		w.ids = append(w.ids, id)
+	if !slices.ContainsFunc(w.queue, func(other waiter) bool { return other.id == id }) {
+		w.queue = append(w.queue, waiter{id, time.Now()})
 	}
 }
 
-func (w *waiting) remove(id instance.ID) {
+func (w *waiting) remove(id instance.ID) { w.removeOlder(id, 0) }
+
+// removeOlder removes the instance if it has waited for that long.
+func (w *waiting) removeOlder(id instance.ID, age time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.ids = slices.DeleteFunc(w.ids, func(other instance.ID) bool { return other == id })
+	w.queue = slices.DeleteFunc(w.queue, func(other waiter) bool {
+		return other.id == id && time.Since(other.since) >= age
+	})
 }
 
 // list returns those that wait, the longest first.
 func (w *waiting) list() []instance.ID {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.Clone(w.ids)
+	ids := make([]instance.ID, len(w.queue))
+	for i, waiter := range w.queue {
+		ids[i] = waiter.id
+	}
+	return ids
 }

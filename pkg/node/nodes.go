@@ -30,7 +30,7 @@ type Client interface {
 type Node struct {
 	Name       string
 	InstanceID instance.ID
-	// Ours reports whether the Node carries our label for its instance.
+	// Ours reports whether a Node of the instance carries our label for it.
 	Ours bool
 	// ReadySince is when the Node became Ready; zero while it is not.
 	ReadySince time.Time
@@ -53,12 +53,23 @@ func New(client Client, index cache.Indexer) *Nodes {
 }
 
 // Find returns the Node whose provider id names the instance, as the cache has
-// it.
+// it. Should there be several, one under an old name perhaps, it is a Ready one
+// if any is, and ours if any is.
 func (n *Nodes) Find(id instance.ID) (Node, bool) {
-	for _, found := range n.find(id) {
-		return nodeOf(found, id), true
+	all := n.find(id)
+	if len(all) == 0 {
+		return Node{}, false
 	}
-	return Node{}, false
+	best := nodeOf(all[0], id)
+	for _, found := range all[1:] {
+		other := nodeOf(found, id)
+		ours := best.Ours || other.Ours
+		if other.Ready() && !best.Ready() {
+			best = other
+		}
+		best.Ours = ours
+	}
+	return best, true
 }
 
 func (n *Nodes) find(id instance.ID) []*corev1.Node {

@@ -32,7 +32,7 @@ func (p *Pool) Held(ctx context.Context, id instance.ID) ([]Key, error) {
 	keys := make([]Key, 0, len(list.Items))
 	for i := range list.Items {
 		if list.Items[i].Type == SecretType {
-			keys = append(keys, Key{&list.Items[i]})
+			keys = append(keys, keyOf(&list.Items[i]))
 		}
 	}
 	slices.SortFunc(keys, func(a, b Key) int { return cmp.Compare(a.Name(), b.Name()) })
@@ -42,6 +42,9 @@ func (p *Pool) Held(ctx context.Context, id instance.ID) ([]Key, error) {
 // Get reads one key from the API server. ErrUnusable when there is none of that
 // name.
 func (p *Pool) Get(ctx context.Context, name string) (Key, error) {
+	if name == "" { // client-go would not even ask
+		return Key{}, fmt.Errorf("%w: it has no name", ErrUnusable)
+	}
 	secret, err := p.secrets.Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return Key{}, fmt.Errorf("%w: Secret %q does not exist", ErrUnusable, name)
@@ -49,7 +52,7 @@ func (p *Pool) Get(ctx context.Context, name string) (Key, error) {
 	if err != nil {
 		return Key{}, fmt.Errorf("read WireGuard key: %w", err)
 	}
-	return Key{secret}, nil
+	return keyOf(secret), nil
 }
 
 // Choose returns a free key for the instance, read from the API server a moment
@@ -69,7 +72,7 @@ func (p *Pool) Choose(ctx context.Context, id instance.ID, selector labels.Selec
 		tried[name] = true
 		key, err := p.Get(ctx, name)
 		if err == nil {
-			err = p.check(key.secret, id)
+			err = p.check(key.secret(), id)
 		}
 		switch {
 		case err == nil:
@@ -144,14 +147,14 @@ func (p *Pool) Allocate(ctx context.Context, key Key, id instance.ID) error {
 		return err
 	}
 	p.log.InfoContext(ctx, "wireguard key allocated", "key", key.Name(), "instance", id)
-	p.events.Eventf(key.secret, corev1.EventTypeNormal, "WireGuardKeyAllocated", "Allocated to EC2 instance %s", id)
+	p.events.Eventf(key.secret(), corev1.EventTypeNormal, "WireGuardKeyAllocated", "Allocated to EC2 instance %s", id)
 	return nil
 }
 
 // change applies f to the key, reading it again after each conflict, until f
 // has nothing to write or the write succeeded. It reports whether it wrote.
 func (p *Pool) change(ctx context.Context, key Key, f func(*corev1.Secret) (bool, error)) (bool, error) {
-	secret := key.secret
+	secret := key.secret()
 	for range attempts {
 		secret = secret.DeepCopy()
 		write, err := f(secret)
@@ -169,7 +172,7 @@ func (p *Pool) change(ctx context.Context, key Key, f func(*corev1.Secret) (bool
 		if err != nil {
 			return false, err
 		}
-		secret = fresh.secret
+		secret = fresh.secret()
 	}
 	return false, fmt.Errorf("update WireGuard key %q: changed by others %d times in a row", key.Name(), attempts)
 }

@@ -2,7 +2,8 @@ package wireguardkey
 
 import (
 	"context"
-	"hash/fnv"
+	"crypto/sha256"
+	"encoding/binary"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -105,11 +106,9 @@ func (p *Pool) lookup(index, value string) []metav1.Object {
 }
 
 // rank orders free keys for an instance, differently for each instance, so that
-// instances which arrive together rarely want the same key.
+// instances which arrive together rarely want the same key. A weaker hash will
+// not do: the names of keys differ in their last digits only.
 func rank(id instance.ID, keyName string) uint64 {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(id))
-	_, _ = h.Write([]byte{0})
-	_, _ = h.Write([]byte(keyName))
-	return h.Sum64()
+	sum := sha256.Sum256([]byte(string(id) + "/" + keyName))
+	return binary.BigEndian.Uint64(sum[:])
 }

@@ -15,7 +15,7 @@ import (
 // SecretType is the type of a key's Secret, and InstanceLabel the label on it
 // that says who holds the key. Both are a contract with the operator.
 const (
-	SecretType    corev1.SecretType = "dynk8s.du5t1n.me/wireguard-key"
+	SecretType    corev1.SecretType = "dynk8s.du5t1n.me/wireguard-key" //nolint:gosec // a type, no secret
 	InstanceLabel                   = "dynk8s.du5t1n.me/ec2-instance-id"
 	// configKey holds a complete wg-quick configuration.
 	configKey = "wireguard-config"
@@ -41,23 +41,29 @@ var (
 )
 
 // Key is a key's Secret as it was read. It holds the private key and prints
-// nothing of it.
+// nothing of it. The zero Key is none.
 type Key struct {
-	secret *corev1.Secret
+	// Package fmt calls no methods of unexported fields, and follows one pointer
+	// when the verb is a wrong one, but not two.
+	hidden **corev1.Secret
 }
 
+func keyOf(secret *corev1.Secret) Key { return Key{&secret} }
+
+func (k Key) secret() *corev1.Secret { return *k.hidden }
+
 // Name is the name of the Secret.
-func (k Key) Name() string { return k.secret.Name }
+func (k Key) Name() string { return k.secret().Name }
 
 // Marked reports whether the key was handed out to the instance.
-func (k Key) Marked(id instance.ID) bool { return k.secret.Annotations[handedOutTo] == string(id) }
+func (k Key) Marked(id instance.ID) bool { return k.secret().Annotations[handedOutTo] == string(id) }
 
 // AllocatedAt is when the key was allocated, to the second; zero when that is
 // not recorded.
-func (k Key) AllocatedAt() time.Time { return timeOf(k.secret, allocatedAt) }
+func (k Key) AllocatedAt() time.Time { return timeOf(k.secret(), allocatedAt) }
 
 // String returns the name of the Secret, and nothing of its content.
-func (k Key) String() string { return k.secret.Name }
+func (k Key) String() string { return k.secret().Name }
 
 // Format makes every verb of package fmt print what String returns.
 func (k Key) Format(f fmt.State, _ rune) { _, _ = fmt.Fprint(f, k.String()) }

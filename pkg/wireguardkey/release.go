@@ -15,7 +15,7 @@ import (
 // the WireGuard configuration. A key that was changed since it was read is not
 // handed out.
 func (p *Pool) HandOut(ctx context.Context, key Key, id instance.ID) ([]byte, error) {
-	secret := key.secret
+	secret := key.secret()
 	if !heldBy(secret, id) {
 		return nil, ErrTaken
 	}
@@ -44,7 +44,7 @@ func (p *Pool) Release(ctx context.Context, key Key, id instance.ID) (bool, erro
 		if was, isLost := lost(secret); !heldBy(secret, id) && (!isLost || was != id) {
 			return false, nil
 		}
-		clearHolder(secret)
+		clearHolder(secret, id)
 		return true, nil
 	})
 	return p.reportRelease(ctx, key, id, released, err)
@@ -61,10 +61,10 @@ func (p *Pool) TakeBack(ctx context.Context, name string, id instance.ID) (bool,
 		return false, err
 	}
 	released, err := p.change(ctx, key, func(secret *corev1.Secret) (bool, error) {
-		if !heldBy(secret, id) || (Key{secret}).Marked(id) {
+		if !heldBy(secret, id) || keyOf(secret).Marked(id) {
 			return false, nil
 		}
-		clearHolder(secret)
+		clearHolder(secret, id)
 		return true, nil
 	})
 	return p.reportRelease(ctx, key, id, released, err)
@@ -73,13 +73,20 @@ func (p *Pool) TakeBack(ctx context.Context, name string, id instance.ID) (bool,
 func (p *Pool) reportRelease(ctx context.Context, key Key, id instance.ID, released bool, err error) (bool, error) {
 	if released {
 		p.log.InfoContext(ctx, "wireguard key released", "key", key.Name(), "instance", id)
-		p.events.Eventf(key.secret, corev1.EventTypeNormal, "WireGuardKeyReleased", "Released by EC2 instance %s", id)
+		p.events.Eventf(key.secret(), corev1.EventTypeNormal, "WireGuardKeyReleased", "Released by EC2 instance %s", id)
 	}
 	return released, err
 }
 
-// clearHolder makes a key free: nothing on it names an instance any more.
-func clearHolder(secret *corev1.Secret) {
+// clearHolder makes a key free that the instance held: nothing on it names an
+// instance any more. But a key that was handed out to another one, and whose
+// label a hand changed, goes back to that one: it may be in use there.
+func clearHolder(secret *corev1.Secret, id instance.ID) {
+	if other, err := instance.ParseID(secret.Annotations[handedOutTo]); err == nil && other != id {
+		secret.Labels[InstanceLabel] = string(other)
+		secret.Annotations[allocatedTo] = string(other)
+		return
+	}
 	if _, pooled := secret.Labels[InstanceLabel]; pooled {
 		secret.Labels[InstanceLabel] = ""
 	}
