@@ -373,7 +373,11 @@ func TestRenewAndMoveTo(t *testing.T) {
 // changes are all ways to change a claim that was read.
 func changes(c *cluster) map[string]func(context.Context, Claim) error {
 	return map[string]func(context.Context, Claim) error{
-		"renew":  func(ctx context.Context, claim Claim) error { _, err := c.Renew(ctx, claim, time.Hour); return err },
+		"renew": func(ctx context.Context, claim Claim) error { _, err := c.Renew(ctx, claim, time.Hour); return err },
+		"describe": func(ctx context.Context, claim Claim) error {
+			_, err := c.Describe(ctx, claim, instance.Instance{Zone: "us-east-2b"})
+			return err
+		},
 		"moveTo": func(ctx context.Context, claim Claim) error { _, err := c.MoveTo(ctx, claim, "key-9"); return err },
 		"revokeUnchanged": func(ctx context.Context, claim Claim) error {
 			_, err := c.RevokeUnchanged(ctx, claim)
@@ -405,7 +409,7 @@ func TestStaleClaimsAreNotChanged(t *testing.T) {
 				if err := changes(c)[verb](ctx, claim); !errors.Is(err, ErrConflict) {
 					t.Errorf("got %v, want a conflict", err)
 				}
-				if s := c.secrets(t); len(s) != 1 || s[0].Annotations[keyAnnotation] != "key-1" || s[0].Annotations["hand"] == "" {
+				if s := c.secrets(t); len(s) != 1 || s[0].Annotations[keyAnnotation] != "key-1" || s[0].Annotations[zoneAnnotation] != "us-east-2a" || s[0].Annotations["hand"] == "" {
 					t.Errorf("it was changed all the same: %d", len(s))
 				}
 			})
@@ -590,5 +594,64 @@ func TestACreateWhoseAnswerWasLostIsFound(t *testing.T) {
 	claim, created, err := c.Create(t.Context(), r)
 	if err != nil || created || claim.KeyName != "key-1" || len(c.secrets(t)) != 1 {
 		t.Errorf("%+v, created %v, %v", claim, created, err)
+	}
+}
+
+func TestFindAllAdoptsAClaimWithoutLabel(t *testing.T) {
+	t.Parallel()
+	c := newCluster()
+	first := c.create(t, testRequest())
+	c.edit(t, first.name, func(s *corev1.Secret) { s.Labels = nil })
+	found, err := c.FindAll(t.Context(), testInstance)
+	if err != nil || len(found) != 1 || found[0].Token.Reveal() != first.Token.Reveal() {
+		t.Fatalf("%v, %v", found, err)
+	}
+	if revoked, err := c.Revoke(t.Context(), found[0]); err != nil || !revoked {
+		t.Errorf("revoke: %v, %v", revoked, err)
+	}
+	if found, err = c.FindAll(t.Context(), testInstance); err != nil || len(found) != 0 {
+		t.Errorf("after it: %v, %v", found, err)
+	}
+	foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: first.name}, Type: corev1.SecretTypeBootstrapToken}
+	c.put(t, foreign)
+	if found, err = c.FindAll(t.Context(), testInstance); err != nil || len(found) != 0 {
+		t.Errorf("another's: %v, %v", found, err)
+	}
+}
+
+func TestFindAllErrors(t *testing.T) {
+	t.Parallel()
+	busy := apierrors.NewTooManyRequests("later", 1)
+	for _, verb := range []string{"list", "get", "update"} {
+		c := newCluster()
+		claim := c.create(t, testRequest())
+		c.edit(t, claim.name, func(s *corev1.Secret) { s.Labels = nil })
+		c.hook = func(_ context.Context, call apitest.Call) error {
+			if call.Verb == verb {
+				return busy
+			}
+			return nil
+		}
+		if found, err := c.FindAll(t.Context(), testInstance); !errors.Is(err, busy) || found != nil {
+			t.Errorf("%s: %v, %v", verb, found, err)
+		}
+	}
+}
+
+func TestDescribe(t *testing.T) {
+	t.Parallel()
+	c := newCluster()
+	r := testRequest()
+	full := r.Instance
+	r.Instance.PrivateDNSName, r.Instance.Type = "", ""
+	claim := c.create(t, r)
+	if claim.Lacks(r.Instance) || !claim.Lacks(full) || claim.Lacks(instance.Instance{ID: testInstance}) {
+		t.Error("lacks what EC2 does not know, or does not lack what it does")
+	}
+	full.Zone = "us-east-2z" // what is there stays
+	claim, err := c.Describe(t.Context(), claim, full)
+	if err != nil || claim.PrivateDNSName != full.PrivateDNSName || claim.InstanceType != full.Type || claim.Zone != "us-east-2a" ||
+		claim.KeyName != "key-1" || claim.Lacks(full) {
+		t.Errorf("%+v, %v", claim, err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"dynk8s.du5t1n.me/provisioner/pkg/apitest"
 	"dynk8s.du5t1n.me/provisioner/pkg/bootstraptoken"
 	"dynk8s.du5t1n.me/provisioner/pkg/instance"
 	"dynk8s.du5t1n.me/provisioner/pkg/lifecycle"
@@ -118,6 +119,25 @@ func TestGrantRefuses(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The three artifacts of one instance may be fetched at the same time.
+func TestTwoFetchesAtOnceBothSucceed(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, w *world) {
+		w.makeKeys("key-1")
+		r, other := w.start(), w.start()
+		r.admit(instanceA)
+		done := false
+		r.setHook(func(_ context.Context, c apitest.Call) error {
+			if c.Verb == "update" && !done {
+				done = true
+				other.grant(instanceA)
+			}
+			return nil
+		})
+		r.grant(instanceA)
+	})
 }
 
 // claimsPointedAt gives another instance the key that instance A's claim names.

@@ -319,3 +319,23 @@ func TestAFailedRevocationAfterAJoinIsRepaired(t *testing.T) {
 		wantOnlyKey(w, instanceA)
 	})
 }
+
+func TestWhoIsMissingForLongDoesNotWaitForEver(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, w *world) {
+		w.ec2.launch(instanceA)
+		r := w.start()
+		r.wantExhausted(instanceA)
+		w.ec2.vanish(instanceA)
+		time.Sleep(grace)
+		defer r.run()()
+		w.makeKeys("key-1")
+		synctest.Wait()
+		lookups := w.ec2.count()
+		w.makeKeys("key-2")
+		synctest.Wait()
+		if w.ec2.count() != lookups {
+			t.Error("still looked up")
+		}
+	})
+}

@@ -48,8 +48,8 @@ func (p *Poller) crowded(e *entry, m sqsqueue.Message, event ec2event.Event) {
 }
 
 func (p *Poller) ignore(e *entry, m sqsqueue.Message, event ec2event.Event) {
-	p.metrics.count(string(Ignored), 1)
-	p.log.Debug("message is about something else", "message_id", m.ID, "outcome", Ignored,
+	p.metrics.count(outcomeIgnored, 1)
+	p.log.Debug("message is about something else", "message_id", m.ID, "outcome", outcomeIgnored,
 		"source", clip(event.Source), "detail_type", clip(event.DetailType))
 	p.hand.delete(e, event)
 }

@@ -2,20 +2,11 @@ package poller
 
 import "errors"
 
-// Result is what became of an event that needs nothing more, in the word that
-// the metrics use.
-type Result string
-
-// The results of a Handler. It may return other words too.
+// The outcomes that the poller itself decides on; a Handler has words of its
+// own.
 const (
-	Done    Result = "done"
-	NotOurs Result = "not_ours" // matches no profile
-	Gone    Result = "gone"     // the instance is no longer there to be given anything
-	Ignored Result = "ignored"  // nothing is ever done for such an event
-)
-
-// The outcomes that the poller itself decides on.
-const (
+	outcomeDone        = "done"    // handled, and the Handler had no word for it
+	outcomeIgnored     = "ignored" // about something else
 	outcomeRetry       = "retry"
 	outcomeDuplicate   = "duplicate"   // settled by the pass of another message
 	outcomeRedelivered = "redelivered" // received again while in hand
@@ -26,7 +17,7 @@ const (
 
 func outcomeOf(result string, err error) string {
 	if err == nil {
-		return orElse(result, string(Done))
+		return orElse(result, outcomeDone)
 	}
 	var named interface{ Outcome() string }
 	if errors.As(err, &named) {

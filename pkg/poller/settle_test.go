@@ -45,7 +45,7 @@ func TestHandledMessageIsDeletedAfterAndOnlyAfterItsHandlerReturned(t *testing.T
 func TestResultIsTheOutcomeOfTheMetric(t *testing.T) {
 	in(t, func(t *testing.T) {
 		q := sqsqueuetest.New()
-		d := start(t, q, handlerFunc(func(context.Context, ec2event.Event) (string, error) { return string(NotOurs), nil }))
+		d := start(t, q, handlerFunc(func(context.Context, ec2event.Event) (string, error) { return "not_ours", nil }))
 		q.Send(changeAt(1, instance.Running, time.Now().Add(-time.Minute)))
 		q.Send(changeAt(2, instance.Terminated, time.Now().Add(time.Minute))) // its clock is ahead
 		advance(time.Second)

@@ -66,7 +66,7 @@ func (p *Pool) Choose(ctx context.Context, id instance.ID, selector labels.Selec
 	for {
 		name, found := p.best(id, selector, tried)
 		if !found {
-			p.reportExhausted(ctx)
+			p.reportExhausted(ctx, selector)
 			return Key{}, ErrExhausted
 		}
 		tried[name] = true
@@ -79,7 +79,7 @@ func (p *Pool) Choose(ctx context.Context, id instance.ID, selector labels.Selec
 			return key, nil
 		case errors.Is(err, ErrTaken): // the cache was behind
 		case errors.Is(err, ErrUnusable):
-			p.log.WarnContext(ctx, "wireguard key is passed over", "key", name, "err", err)
+			p.reportUnusable(ctx, name, key.version(), err)
 		default:
 			return Key{}, err
 		}

@@ -58,10 +58,6 @@ func (k Key) Name() string { return k.secret().Name }
 // Marked reports whether the key was handed out to the instance.
 func (k Key) Marked(id instance.ID) bool { return k.secret().Annotations[handedOutTo] == string(id) }
 
-// AllocatedAt is when the key was allocated, to the second; zero when that is
-// not recorded.
-func (k Key) AllocatedAt() time.Time { return timeOf(k.secret(), allocatedAt) }
-
 // String returns the name of the Secret, and nothing of its content.
 func (k Key) String() string { return k.secret().Name }
 
@@ -100,12 +96,12 @@ func lost(object metav1.Object) (instance.ID, bool) {
 	return "", false
 }
 
-func timeOf(object metav1.Object, annotation string) time.Time {
-	t, err := time.Parse(time.RFC3339, object.GetAnnotations()[annotation])
-	if err != nil {
-		return time.Time{}
-	}
-	return t
-}
-
 func now() string { return time.Now().UTC().Format(time.RFC3339) }
+
+// version is the Secret's resourceVersion; empty when there is no Secret.
+func (k Key) version() string {
+	if k == (Key{}) {
+		return ""
+	}
+	return k.secret().ResourceVersion
+}

@@ -8,8 +8,6 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -102,20 +100,6 @@ func TestFreeAndLost(t *testing.T) {
 			t.Errorf("%s: lost by %q, %v", tc.name, id, isLost)
 		}
 	}
-}
-
-func TestAllocatedAt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(nil)
-		c.put(t, "key-1", nil)
-		if at := c.get(t, "key-1").AllocatedAt(); !at.IsZero() {
-			t.Errorf("free: %v", at)
-		}
-		if at := c.allocate(t, "key-1", instanceA).AllocatedAt(); !at.Equal(time.Now()) {
-			t.Errorf("allocated: %v", at)
-		}
-	})
 }
 
 func TestRankSpreads(t *testing.T) {

@@ -3,11 +3,14 @@ package wireguardkey
 import (
 	"context"
 	"log/slog"
-	"sync/atomic"
+	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	utilcache "k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 )
@@ -45,7 +48,8 @@ type Pool struct {
 	events    record.EventRecorder
 	log       *slog.Logger
 	freed     chan struct{}
-	exhausted atomic.Bool
+	exhausted sync.Map // selectors of which exhaustion was told
+	unusable  *utilcache.LRUExpireCache
 }
 
 // NewPool returns the pool of the keys behind secrets. The index holds their
@@ -60,6 +64,7 @@ func NewPool(secrets Secrets, index cache.Indexer, cfg Config) *Pool {
 		events:    cfg.Recorder,
 		log:       cfg.Logger,
 		freed:     make(chan struct{}, 1),
+		unusable:  utilcache.NewLRUExpireCache(unusableCount),
 	}
 	if p.usable == nil {
 		p.usable = func([]byte) error { return nil }
@@ -87,7 +92,7 @@ func (p *Pool) EventHandler() cache.ResourceEventHandler {
 		if !ok || !free(m) {
 			return
 		}
-		p.exhausted.Store(false)
+		p.exhausted.Clear()
 		select {
 		case p.freed <- struct{}{}:
 		default: // a signal is waiting already
@@ -104,16 +109,42 @@ func (p *Pool) EventHandler() cache.ResourceEventHandler {
 	}
 }
 
-// reportExhausted tells the operator once, until a key is free again.
-func (p *Pool) reportExhausted(ctx context.Context) {
-	if p.exhausted.Swap(true) {
+// reportExhausted tells the operator once, until a key is free again, that no
+// key is which the selector matches.
+func (p *Pool) reportExhausted(ctx context.Context, selector labels.Selector) {
+	which := ""
+	if selector != nil {
+		which = selector.String()
+	}
+	if _, told := p.exhausted.LoadOrStore(which, true); told {
 		return
 	}
-	p.log.WarnContext(ctx, "wireguard key pool is exhausted", "namespace", p.namespace)
-	p.events.Event(&corev1.ObjectReference{Kind: "Namespace", APIVersion: "v1", Name: p.namespace, Namespace: p.namespace},
+	p.log.WarnContext(ctx, "wireguard key pool is exhausted", "namespace", p.namespace, "key_selector", which)
+	of := ""
+	if which != "" {
+		of = " that matches " + which
+	}
+	p.events.Eventf(&corev1.ObjectReference{Kind: "Namespace", APIVersion: "v1", Name: p.namespace, Namespace: p.namespace},
 		corev1.EventTypeWarning, "WireGuardKeysExhausted",
-		"No WireGuard key is free: instances wait until one is released, or until more key Secrets are added")
+		"No WireGuard key%s is free: instances wait until one is released, or until more key Secrets are added", of)
 }
+
+// reportUnusable tells the operator once of each version of a key that it is
+// passed over.
+func (p *Pool) reportUnusable(ctx context.Context, name, version string, err error) {
+	level := slog.LevelDebug
+	if _, told := p.unusable.Get(name + " " + version); !told {
+		p.unusable.Add(name+" "+version, nil, unusableLife)
+		level = slog.LevelWarn
+	}
+	p.log.Log(ctx, level, "wireguard key is passed over", "key", name, "err", err)
+}
+
+// Of so many unusable keys it is remembered for so long that they were told of.
+const (
+	unusableCount = 1024
+	unusableLife  = 24 * time.Hour
+)
 
 // collector reports how many keys of the pool are in which state.
 type collector struct{ pool *Pool }
