@@ -11,11 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	kubeletapis "k8s.io/kubelet/pkg/apis"
 
+	"dynk8s.du5t1n.me/provisioner/pkg/instance"
 	"dynk8s.du5t1n.me/provisioner/pkg/lifecycle"
 )
 
 // instanceLabel is how the reconcile pass knows Nodes that were ours.
-const instanceLabel = "dynk8s.du5t1n.me/ec2-instance-id"
+const instanceLabel = instance.Label
 
 // nodeLabels returns the settings' labels and those that say which instance
 // this is and where.

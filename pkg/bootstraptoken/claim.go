@@ -16,7 +16,7 @@ import (
 
 // InstanceLabel holds, on a token Secret, the instance that the token was made
 // for.
-const InstanceLabel = "dynk8s.du5t1n.me/ec2-instance-id"
+const InstanceLabel = instance.Label
 
 // Annotations of a token Secret.
 const (

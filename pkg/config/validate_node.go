@@ -10,10 +10,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	kubeletapis "k8s.io/kubelet/pkg/apis"
+
+	"dynk8s.du5t1n.me/provisioner/pkg/instance"
 )
 
 // instanceIDLabel is the label by which the program knows its own Nodes.
-const instanceIDLabel = "dynk8s.du5t1n.me/ec2-instance-id"
+const instanceIDLabel = instance.Label
 
 var taintEffects = []string{
 	string(corev1.TaintEffectNoSchedule),

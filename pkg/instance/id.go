@@ -11,6 +11,11 @@ import (
 // part of a Kubernetes name.
 type ID string
 
+// Label is the Kubernetes label that says to which instance an object belongs,
+// on key Secrets, token Secrets and Nodes alike. It is a contract with the
+// operator.
+const Label = "dynk8s.du5t1n.me/ec2-instance-id"
+
 // EC2 ids have 8 hexadecimal digits (before 2016) or 17.
 var idPattern = regexp.MustCompile(`^i-([0-9a-f]{8}|[0-9a-f]{17})$`)
 

@@ -17,7 +17,7 @@ import (
 
 // InstanceLabel is the label that the join configuration gives to a Node, by
 // which it is known as one of ours. Its value is the instance id.
-const InstanceLabel = "dynk8s.du5t1n.me/ec2-instance-id"
+const InstanceLabel = instance.Label
 
 // Client is what Nodes needs of the API server. client-go's NodeInterface has
 // it.

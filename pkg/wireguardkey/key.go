@@ -16,7 +16,7 @@ import (
 // that says who holds the key. Both are a contract with the operator.
 const (
 	SecretType    corev1.SecretType = "dynk8s.du5t1n.me/wireguard-key" //nolint:gosec // a type, no secret
-	InstanceLabel                   = "dynk8s.du5t1n.me/ec2-instance-id"
+	InstanceLabel                   = instance.Label
 	// configKey holds a complete wg-quick configuration.
 	configKey = "wireguard-config"
 )
