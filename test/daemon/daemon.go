@@ -152,7 +152,7 @@ func (d *Daemon) OperationsURL() string { return d.operations }
 
 // Ready returns nil once /readyz says so.
 func (d *Daemon) Ready(ctx context.Context) error {
-	last := errors.New("not asked yet")
+	var last error
 	for {
 		code, body, err := Get(ctx, d.operations+"/readyz")
 		switch {

@@ -49,7 +49,7 @@ func (s *secretList) searchLogs(folders ...string) error {
 			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".log") {
 				return err
 			}
-			content, err := os.ReadFile(path) //nolint:gosec // the walk found it
+			content, err := os.ReadFile(path)
 			if err != nil {
 				return err
 			}

@@ -25,7 +25,7 @@ func newRandom(t *testing.T) *rand.Rand {
 		s = rand.Uint64()
 	}
 	t.Logf("repeat with -seed %d", s)
-	return rand.New(rand.NewPCG(s, 0)) //nolint:gosec // no secret
+	return rand.New(rand.NewPCG(s, 0))
 }
 
 // A hundred instances are announced five times each, in no order, to two
@@ -124,8 +124,11 @@ func TestExhaustedPoolWaitsForAReleasedKey(t *testing.T) {
 	var lucky, waiting []instance.ID
 	w.eventually("both keys allocated", func() error {
 		held, err := w.keysOf()
-		if err != nil || len(held) != 2 {
-			return fmt.Errorf("%d instances hold keys, %v", len(held), err)
+		if err != nil {
+			return err
+		}
+		if len(held) != 2 {
+			return fmt.Errorf("%d instances hold keys", len(held))
 		}
 		lucky, waiting = nil, nil
 		for _, id := range ids {

@@ -100,7 +100,7 @@ func (w *world) addKeys(n int) {
 // nothing.
 func (w *world) launch(n int) []instance.ID {
 	w.t.Helper()
-	ids, err := w.ec2.LaunchMany(w.ctx, int32(n), map[string]string{clusterTag: w.name, "Name": "k8s-worker"}) //nolint:gosec // small
+	ids, err := w.ec2.LaunchMany(w.ctx, int32(n), map[string]string{clusterTag: w.name, "Name": "k8s-worker"})
 	must(w.t, err)
 	return ids
 }
