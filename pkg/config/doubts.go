@@ -19,7 +19,21 @@ func doubts(c *Config) []string {
 		d = append(d, "artifacts.identity.required: false hands key and token to whoever knows an instance id: "+
 			"keep the endpoint behind another guard")
 	}
+	d = append(d, renewalDoubts(c)...)
 	return append(d, profileDoubts(c.Profiles)...)
+}
+
+// renewalDoubts names the profiles whose tokens may expire before a pass renews
+// them.
+func renewalDoubts(c *Config) []string {
+	var d []string
+	for i, p := range c.Profiles {
+		if 2*c.Reconcile.Interval >= p.BootstrapToken.TTL {
+			d = append(d, fmt.Sprintf("profiles[%d].bootstrapToken.ttl: %s may end before a token is renewed: "+
+				"keep it above twice reconcile.interval (%s)", i, p.BootstrapToken.TTL, c.Reconcile.Interval))
+		}
+	}
+	return d
 }
 
 func profileDoubts(profiles []Profile) []string {

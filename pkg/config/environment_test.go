@@ -121,6 +121,7 @@ func TestDoubts(t *testing.T) {
 	t.Parallel()
 	for file, want := range map[string]string{
 		minimal + "reconcile: {goneGrace: 5s}":                                                       "reconcile.goneGrace: ",
+		minimal + "reconcile: {interval: 1h}":                                                        "profiles[0].bootstrapToken.ttl: 1h0m0s may end before a token is renewed",
 		minimal + "artifacts: {identity: {required: false}}":                                         "artifacts.identity.required: ",
 		base + "profiles: [{name: a, matchAll: true}, {name: b, matchAll: true}]":                    "profiles[1]: never reached, as profiles[0]",
 		base + "profiles: [{name: a, selector: [{key: k, absent: true}]}]":                           "profiles[0].selector: matches instances that are too young",

@@ -63,7 +63,7 @@ func Start(ctx context.Context, o Options) (_ *Stack, err error) {
 		return nil, err
 	}
 	if err := s.startAll(ctx, o.Detach); err != nil {
-		return nil, errors.Join(fmt.Errorf("starting the stack in %s: %w", s.dir, err), s.stopServices())
+		return nil, errors.Join(fmt.Errorf("starting the stack in %s: %w", s.dir, err), s.stopServices(), s.clearDir())
 	}
 	return s, nil
 }
