@@ -138,3 +138,39 @@ func TestAPanicEndsNoLoop(t *testing.T) {
 		w.wantNoSecretsLogged()
 	})
 }
+
+// A hand swaps the labels of two keys that were handed out: each instance keeps
+// the key it uses, and is given no other.
+func TestSwappedLabelsGiveNobodyAnotherKey(t *testing.T) {
+	t.Parallel()
+	for name, next := range map[string]func(r *replica){
+		"then a pass":   func(r *replica) { r.reconcile(3) },
+		"then an event": func(r *replica) { r.handle(instanceA, instance.Running, "admitted"); r.reconcile(2) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in(t, func(t *testing.T, w *world) {
+				w.makeKeys("key-1", "key-2", "key-3", "key-4")
+				r := w.start()
+				r.admit(instanceA)
+				r.admit(instanceB)
+				used := map[instance.ID]string{}
+				for _, id := range []instance.ID{instanceA, instanceB} {
+					used[id] = keyOf(r.grant(id).WireGuardConfig)
+				}
+				swap := func(key string, to instance.ID) {
+					w.editKey(key, func(s *corev1.Secret) { s.Labels[label] = string(to) })
+				}
+				swap(used[instanceA], instanceB)
+				swap(used[instanceB], instanceA)
+				next(r)
+				w.wantComplete(instanceA, instanceB)
+				for id, key := range used {
+					if now := keyOf(r.grant(id).WireGuardConfig); now != key {
+						t.Errorf("%s was handed %s and then %s", id, key, now)
+					}
+				}
+			})
+		})
+	}
+}

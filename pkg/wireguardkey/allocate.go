@@ -31,7 +31,7 @@ func (p *Pool) Held(ctx context.Context, id instance.ID) ([]Key, error) {
 	}
 	keys := make([]Key, 0, len(list.Items))
 	for i := range list.Items {
-		if list.Items[i].Type == SecretType {
+		if list.Items[i].Type == SecretType && heldBy(&list.Items[i], id) {
 			keys = append(keys, keyOf(&list.Items[i]))
 		}
 	}
@@ -113,7 +113,7 @@ func (p *Pool) check(secret *corev1.Secret, id instance.ID) error {
 	switch {
 	case secret.Type != SecretType:
 		return fmt.Errorf("%w: its type is %q, want %q", ErrUnusable, secret.Type, SecretType)
-	case marked != "" && marked != string(id), holder != "" && holder != string(id), isLost && wasHolder != id:
+	case isLost && wasHolder != id, !isLost && holder != "" && holder != string(id), marked != "" && marked != string(id):
 		return ErrTaken
 	case !pooled && !isLost:
 		return fmt.Errorf("%w: it has no label %s, so it is not in the pool", ErrUnusable, InstanceLabel)

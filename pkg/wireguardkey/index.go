@@ -44,8 +44,10 @@ func Indexers() cache.Indexers {
 			return nil, nil
 		},
 		byHolder: func(object any) ([]string, error) {
-			if m, ok := object.(metav1.Object); ok && m.GetLabels()[InstanceLabel] != "" {
-				return []string{m.GetLabels()[InstanceLabel]}, nil
+			if m, ok := object.(metav1.Object); ok {
+				if id := m.GetLabels()[InstanceLabel]; id != "" && heldBy(m, instance.ID(id)) {
+					return []string{id}, nil
+				}
 			}
 			return nil, nil
 		},

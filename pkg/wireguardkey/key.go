@@ -70,9 +70,11 @@ func (k Key) LogValue() slog.Value { return slog.StringValue(k.String()) }
 // MarshalText makes encoding/json and others write what String returns.
 func (k Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// heldBy reports whether the label names the instance.
+// heldBy reports whether the key is the instance's: the label names it, and the
+// key was not handed out to another one.
 func heldBy(object metav1.Object, id instance.ID) bool {
-	return object.GetLabels()[InstanceLabel] == string(id)
+	_, isLost := lost(object)
+	return object.GetLabels()[InstanceLabel] == string(id) && !isLost
 }
 
 // free reports whether nobody holds the key. A key whose label was emptied by
@@ -83,17 +85,21 @@ func free(object metav1.Object) bool {
 }
 
 // lost reports the instance that the annotations name when the label does not:
-// a hand emptied or removed it.
+// a hand emptied, removed or changed it. Whom a key was handed out to counts for
+// more than any label: the key may be in use there.
 func lost(object metav1.Object) (instance.ID, bool) {
-	if object.GetLabels()[InstanceLabel] != "" {
+	label := object.GetLabels()[InstanceLabel]
+	if id, err := instance.ParseID(object.GetAnnotations()[handedOutTo]); err == nil {
+		if label == string(id) {
+			return "", false
+		}
+		return id, true
+	}
+	if label != "" {
 		return "", false
 	}
-	for _, annotation := range []string{handedOutTo, allocatedTo} {
-		if id, err := instance.ParseID(object.GetAnnotations()[annotation]); err == nil {
-			return id, true
-		}
-	}
-	return "", false
+	id, err := instance.ParseID(object.GetAnnotations()[allocatedTo])
+	return id, err == nil
 }
 
 func now() string { return time.Now().UTC().Format(time.RFC3339) }

@@ -44,7 +44,7 @@ func (p *Pool) Release(ctx context.Context, key Key, id instance.ID) (bool, erro
 		if was, isLost := lost(secret); !heldBy(secret, id) && (!isLost || was != id) {
 			return false, nil
 		}
-		clearHolder(secret, id)
+		clearHolder(secret)
 		return true, nil
 	})
 	return p.reportRelease(ctx, key, id, released, err)
@@ -64,7 +64,7 @@ func (p *Pool) TakeBack(ctx context.Context, name string, id instance.ID) (bool,
 		if !heldBy(secret, id) || keyOf(secret).Marked(id) {
 			return false, nil
 		}
-		clearHolder(secret, id)
+		clearHolder(secret)
 		return true, nil
 	})
 	return p.reportRelease(ctx, key, id, released, err)
@@ -78,15 +78,8 @@ func (p *Pool) reportRelease(ctx context.Context, key Key, id instance.ID, relea
 	return released, err
 }
 
-// clearHolder makes a key free that the instance held: nothing on it names an
-// instance any more. But a key that was handed out to another one, and whose
-// label a hand changed, goes back to that one: it may be in use there.
-func clearHolder(secret *corev1.Secret, id instance.ID) {
-	if other, err := instance.ParseID(secret.Annotations[handedOutTo]); err == nil && other != id {
-		secret.Labels[InstanceLabel] = string(other)
-		secret.Annotations[allocatedTo] = string(other)
-		return
-	}
+// clearHolder makes a key free: nothing on it names an instance any more.
+func clearHolder(secret *corev1.Secret) {
 	if _, pooled := secret.Labels[InstanceLabel]; pooled {
 		secret.Labels[InstanceLabel] = ""
 	}

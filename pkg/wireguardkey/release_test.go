@@ -180,35 +180,36 @@ func TestReleaseOfALostKey(t *testing.T) {
 	}
 }
 
-// A key that A has in use was given B's label by hand. What becomes of B must
-// not take it from A.
-func TestAKeyRelabelledByHandGoesBackToWhomItWasHandedOut(t *testing.T) {
+// A key that A has in use was given B's label by hand: it stays A's, whatever
+// becomes of B, and A's label comes back.
+func TestAKeyRelabelledByHandStaysWithWhomItWasHandedOut(t *testing.T) {
 	t.Parallel()
-	for name, give := range map[string]func(*cluster) (bool, error){
-		"release": func(c *cluster) (bool, error) {
-			held, err := c.Held(context.Background(), instanceB)
-			if err != nil {
-				return false, err
-			}
-			return c.Release(context.Background(), held[0], instanceB)
-		},
-		"take back": func(c *cluster) (bool, error) { return c.TakeBack(context.Background(), "key-1", instanceB) },
-	} {
-		c := newCluster(nil)
-		c.put(t, "key-1", nil)
-		c.handOut(t, "key-1", instanceA)
-		c.edit(t, "key-1", func(s *corev1.Secret) {
-			s.Labels[InstanceLabel] = string(instanceB)
-			s.Annotations[allocatedTo] = string(instanceB)
-		})
-		if released, err := give(c); err != nil || !released {
-			t.Errorf("%s: %v, %v", name, released, err)
-		}
-		now := c.get(t, "key-1")
-		wantHolder(t, now, instanceA)
-		if !now.Marked(instanceA) || now.secret().Annotations[allocatedTo] != string(instanceA) {
-			t.Errorf("%s: %v", name, now.secret().Annotations)
-		}
+	c := newCluster(nil)
+	c.put(t, "key-1", nil)
+	c.handOut(t, "key-1", instanceA)
+	c.edit(t, "key-1", func(s *corev1.Secret) {
+		s.Labels[InstanceLabel] = string(instanceB)
+		s.Annotations[allocatedTo] = string(instanceB)
+	})
+	if held, err := c.Held(t.Context(), instanceB); err != nil || len(held) > 0 {
+		t.Errorf("B holds %v, %v", held, err)
+	}
+	if released, err := c.Release(t.Context(), c.get(t, "key-1"), instanceB); err != nil || released {
+		t.Errorf("release by B: %v, %v", released, err)
+	}
+	if released, err := c.TakeBack(t.Context(), "key-1", instanceB); err != nil || released {
+		t.Errorf("take back from B: %v, %v", released, err)
+	}
+	if err := c.Allocate(t.Context(), c.get(t, "key-1"), instanceB); !errors.Is(err, ErrTaken) {
+		t.Errorf("allocate to B: %v", err)
+	}
+	if restored, err := c.Restore(t.Context(), "key-1", instanceA); err != nil || !restored {
+		t.Errorf("restore: %v, %v", restored, err)
+	}
+	now := c.get(t, "key-1")
+	wantHolder(t, now, instanceA)
+	if !now.Marked(instanceA) || now.secret().Annotations[allocatedTo] != string(instanceA) {
+		t.Errorf("annotations: %v", now.secret().Annotations)
 	}
 }
 
