@@ -20,8 +20,8 @@ func newRunCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run --config FILE",
 		Short: "Run the daemon",
-		Long: `Runs until SIGTERM or SIGINT, then finishes or gives back what is in flight and
-exits within 25 seconds. Settings come from the file; DYNK8S_ variables of the
+		Long: `Runs until SIGTERM, SIGINT or SIGHUP, then finishes or gives back what is in
+flight and exits within 25 seconds. A changed file is noticed by itself. Settings come from the file; DYNK8S_ variables of the
 environment and flags go over it. AWS credentials are found as the AWS SDK finds
 them.`,
 		Example: "  dynk8s-provisioner run --config /etc/dynk8s/config.yaml --log-level debug",

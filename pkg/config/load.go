@@ -40,6 +40,12 @@ func readFile(path string) ([]byte, error) {
 	if path == "" {
 		return nil, errors.New("no configuration file is named")
 	}
+	// Opening a pipe would wait for somebody to write, for ever perhaps.
+	if info, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	} else if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("configuration %s is no regular file", path)
+	}
 	f, err := os.Open(path) //nolint:gosec // the operator names the file
 	if err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)

@@ -1,8 +1,11 @@
 package config
 
 import (
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -187,11 +190,21 @@ profiles:
 
 func TestFileThatCannotBeRead(t *testing.T) {
 	t.Parallel()
+	fifo := filepath.Join(t.TempDir(), "fifo") // to open it would wait for ever
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	large := filepath.Join(t.TempDir(), "large")
+	if err := os.WriteFile(large, make([]byte, maxFileSize+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for path, want := range map[string]string{
+		large:              "larger than",
 		"":                 "no configuration file is named",
 		"testdata/missing": "no such file",
-		"/dev/zero":        "larger than",
-		t.TempDir():        "is a directory",
+		"/dev/zero":        "is no regular file",
+		t.TempDir():        "is no regular file",
+		fifo:               "is no regular file",
 	} {
 		if _, _, err := Load(path, nil, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %s", path, err, want)

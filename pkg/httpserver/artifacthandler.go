@@ -73,7 +73,9 @@ func (h *artifactHandler) fetch(r *http.Request, req *request) (body []byte, err
 	}()
 	rt, rest, found := find(h.routes, r.URL.Path)
 	req.route = rt
-	if !found {
+	// No route needs an encoded character, and a guard in front may not see
+	// through it.
+	if !found || r.URL.EscapedPath() != r.URL.Path {
 		return nil, errNoRoute
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {

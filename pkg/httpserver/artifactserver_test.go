@@ -25,11 +25,10 @@ func TestArtifacts(t *testing.T) {
 	t.Parallel()
 	s := serve(t, fixedArtifacts{}, AnyCaller())
 	tests := map[string]struct{ contentType, body string }{
-		wireGuardPath:                         {"text/plain; charset=utf-8", "PrivateKey = " + secret + "\n"},
-		kubeconfigPath:                        {"application/yaml", "kind: Config\n"},
-		joinPath:                              {"application/yaml", "tlsBootstrapToken: 5emitj." + secret + "\n"},
-		joinPath + "?a=b":                     {"application/yaml", "tlsBootstrapToken: 5emitj." + secret + "\n"},
-		"/kubeadm/join/i%2D0123456789abcdef0": {"application/yaml", "tlsBootstrapToken: 5emitj." + secret + "\n"},
+		wireGuardPath:     {"text/plain; charset=utf-8", "PrivateKey = " + secret + "\n"},
+		kubeconfigPath:    {"application/yaml", "kind: Config\n"},
+		joinPath:          {"application/yaml", "tlsBootstrapToken: 5emitj." + secret + "\n"},
+		joinPath + "?a=b": {"application/yaml", "tlsBootstrapToken: 5emitj." + secret + "\n"},
 	}
 	for path, want := range tests {
 		for _, method := range []string{"GET", "HEAD"} {
@@ -69,7 +68,8 @@ func TestUnknownPathsLookTheSame(t *testing.T) {
 		"/", "//", "/wireguard/config", "/wireguard/config/", "/wireguard/config//" + string(testID),
 		"//wireguard/config/" + string(testID), "/wireguard/./config/" + string(testID),
 		wireGuardPath + "/", wireGuardPath + "0", wireGuardPath + "%00", wireGuardPath + "%0a",
-		wireGuardPath + "%2f..%2f" + string(testID), "/kubeadm/join/../../wireguard/config/" + string(testID),
+		wireGuardPath + "%2f..%2f" + string(testID), "/wireguard%2fconfig/" + string(testID), "/kubeadm/join/i%2D0123456789abcdef0",
+		"/kubeadm/join/../../wireguard/config/" + string(testID),
 		"/wireguard/config/i-0123456789ABCDEF0", "/wireguard/config/i-0123", "/wireguard/config/%20" + string(testID),
 		"/wireguard/config/i-0123456789abcdef0,a=b", "/wireguard/config/i-0123456789abcdef0%20or%201=1",
 		"/Wireguard/config/" + string(testID), "/healthz", "/metrics", "/readyz", "/debug/pprof/",
