@@ -47,11 +47,11 @@ type cluster struct {
 	keyCount int
 	room     int                    // how many instances there may be
 	failing  bool                   // calls may fail
-	generous bool                   // a hand gives labels; else it loses them
 	marks    map[string]instance.ID // the last mark seen on each key
 
 	mu         sync.Mutex
 	handed     map[string][]instance.ID // to whom each key was handed out, ever
+	lastServed instance.ID
 	violations []string
 }
 
@@ -204,6 +204,7 @@ func (c *cluster) served(id instance.ID, key string) {
 	if m := c.cloud.get(id); !m.matched {
 		c.violations = append(c.violations, fmt.Sprintf("the stranger %s was handed %s", id, key))
 	}
+	c.lastServed = id
 	if !slices.Contains(c.handed[key], id) {
 		c.handed[key] = append(c.handed[key], id)
 	}
