@@ -5,6 +5,7 @@ package stack
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"strconv"
@@ -120,7 +121,7 @@ func (s *Stack) addTopic(ctx context.Context, p *EventPath, settings pathSetting
 }
 
 func (s *Stack) addRule(ctx context.Context, p *EventPath, _ pathSettings) error {
-	if _, err := s.aws.events.CreateEventBus(ctx, &eventbridge.CreateEventBusInput{Name: aws.String(p.Bus)}); err != nil {
+	if _, err := s.aws.events.CreateEventBus(ctx, &eventbridge.CreateEventBusInput{Name: aws.String(p.Bus)}); err != nil && !alreadyThere(err) {
 		return err
 	}
 	_, err := s.aws.events.PutRule(ctx, &eventbridge.PutRuleInput{
@@ -140,4 +141,11 @@ func (s *Stack) addRule(ctx context.Context, p *EventPath, _ pathSettings) error
 		return fmt.Errorf("the rule refuses the topic: %s", aws.ToString(targets.FailedEntries[0].ErrorMessage))
 	}
 	return nil
+}
+
+// alreadyThere reports that the bus exists: the SDK asked again after the first
+// answer was lost on its way. Names are used once.
+func alreadyThere(err error) bool {
+	var exists *ebtypes.ResourceAlreadyExistsException
+	return errors.As(err, &exists)
 }
