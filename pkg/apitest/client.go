@@ -9,7 +9,7 @@ import (
 
 // Call is one call to the API server.
 type Call struct {
-	// Verb is get, list, create, update or delete.
+	// Verb is get, list, create, update, patch or delete.
 	Verb string
 	// Resource is Secrets or Nodes.
 	Resource string

@@ -2,9 +2,12 @@ package apitest
 
 import (
 	"context"
+	"encoding/json"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
 // NodeClient is the cluster's Nodes. It has the methods of client-go's
@@ -38,6 +41,29 @@ func (n *NodeClient) Update(ctx context.Context, node *corev1.Node, _ metav1.Upd
 func (n *NodeClient) Get(ctx context.Context, name string, _ metav1.GetOptions) (*corev1.Node, error) {
 	return do(ctx, n.client, nodeCall("get", name), func() (*corev1.Node, error) {
 		return as[*corev1.Node](n.client.server.get(nodeAt(name)))
+	})
+}
+
+// Patch applies a strategic merge patch, by its resource version if it has one.
+func (n *NodeClient) Patch(ctx context.Context, name string, _ types.PatchType, data []byte, _ metav1.PatchOptions, _ ...string) (*corev1.Node, error) {
+	return do(ctx, n.client, nodeCall("patch", name), func() (*corev1.Node, error) {
+		before, err := as[*corev1.Node](n.client.server.get(nodeAt(name)))
+		if err != nil {
+			return nil, err
+		}
+		original, err := json.Marshal(before)
+		if err != nil {
+			return nil, err
+		}
+		patched, err := strategicpatch.StrategicMergePatch(original, data, corev1.Node{})
+		if err != nil {
+			return nil, err
+		}
+		after := new(corev1.Node)
+		if err := json.Unmarshal(patched, after); err != nil {
+			return nil, err
+		}
+		return as[*corev1.Node](n.client.server.update(nodeAt(name), after))
 	})
 }
 

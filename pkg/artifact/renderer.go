@@ -90,6 +90,10 @@ func (r *Renderer) JoinConfiguration(ctx context.Context, id instance.ID) ([]byt
 	return renderJoinConfiguration(grant, r.settingsOf(grant), r.cfg)
 }
 
+// NodeName returns the name that the join configuration gives to the Node of an
+// instance. Nothing secret of the grant is needed.
+func (r *Renderer) NodeName(g lifecycle.Grant) (string, error) { return NodeName(r.settingsOf(g), g) }
+
 func (r *Renderer) grant(ctx context.Context, id instance.ID) (lifecycle.Grant, error) {
 	grant, err := r.grants.Grant(ctx, id)
 	if err != nil {

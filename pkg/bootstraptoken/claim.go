@@ -25,7 +25,9 @@ const (
 	zoneAnnotation     = "dynk8s.du5t1n.me/zone"
 	dnsNameAnnotation  = "dynk8s.du5t1n.me/private-dns-name"
 	typeAnnotation     = "dynk8s.du5t1n.me/instance-type"
-	instanceAnnotation = InstanceLabel // shadow of the label, should a hand remove it
+	reissueAnnotation  = "dynk8s.du5t1n.me/reissued-until"  // RFC 3339; an operator asked for the token
+	besideAnnotation   = "dynk8s.du5t1n.me/reissued-beside" // the Ready Node that there was then
+	instanceAnnotation = InstanceLabel                      // shadow of the label, should a hand remove it
 )
 
 // Settings are what a profile says of the tokens made for its instances.
@@ -48,6 +50,13 @@ type Request struct {
 	// KeyName is the name of the WireGuard key Secret that the claim names.
 	KeyName  string
 	Settings Settings
+	// Reissue says that an operator asked for the token, so that the instance may
+	// fetch its artifacts whether or not it joined before, until the token's first
+	// expiry.
+	Reissue bool
+	// ReadyNode tells which Ready Node the instance had at a reissue; empty for
+	// none. What it says is the caller's.
+	ReadyNode string
 }
 
 // Claim is a token Secret as it was read.
@@ -62,6 +71,11 @@ type Claim struct {
 	Created                                     time.Time
 	// Expires is zero, long past, when the Secret holds no time that can be read.
 	Expires time.Time
+	// ReissuedUntil is zero unless an operator asked for the token. Until then the
+	// instance may fetch its artifacts whether or not it joined before.
+	ReissuedUntil time.Time
+	// ReadyNode is that of the Request, for a reissued token.
+	ReadyNode string
 
 	name            string
 	uid             types.UID
@@ -70,6 +84,9 @@ type Claim struct {
 
 // Expired reports whether the API server refuses the token at time now.
 func (c Claim) Expired(now time.Time) bool { return !now.Before(c.Expires) }
+
+// Reissued reports whether an operator's reissue is in force at time now.
+func (c Claim) Reissued(now time.Time) bool { return now.Before(c.ReissuedUntil) }
 
 // Lacks reports whether EC2 knows of the instance what the claim does not say. At
 // the claim's creation it may not have: a private DNS name comes only with the
@@ -87,11 +104,6 @@ func claimOf(secret *corev1.Secret) (Claim, bool) {
 	if !owned || err != nil || secret.Type != corev1.SecretTypeBootstrapToken {
 		return Claim{}, false
 	}
-	// Unparsable counts as expired, as in the API server's authenticator.
-	expires, err := time.Parse(time.RFC3339, string(secret.Data[bootstrapapi.BootstrapTokenExpirationKey]))
-	if err != nil {
-		expires = time.Time{}
-	}
 	return Claim{
 		InstanceID:     id,
 		KeyName:        secret.Annotations[keyAnnotation],
@@ -103,11 +115,23 @@ func claimOf(secret *corev1.Secret) (Claim, bool) {
 			string(secret.Data[bootstrapapi.BootstrapTokenIDKey]),
 			string(secret.Data[bootstrapapi.BootstrapTokenSecretKey])),
 		Created:         secret.CreationTimestamp.Time,
-		Expires:         expires,
+		Expires:         parseTime(string(secret.Data[bootstrapapi.BootstrapTokenExpirationKey])),
+		ReissuedUntil:   parseTime(secret.Annotations[reissueAnnotation]),
+		ReadyNode:       secret.Annotations[besideAnnotation],
 		name:            secret.Name,
 		uid:             secret.UID,
 		resourceVersion: secret.ResourceVersion,
 	}, true
+}
+
+// parseTime returns the zero time, long past, for what is no time: unparsable
+// counts as expired, as in the API server's authenticator.
+func parseTime(s string) time.Time {
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return time.Time{}
+	}
+	return t
 }
 
 // newSecretObject returns the Secret of a token with the given id.
@@ -130,6 +154,10 @@ func newSecretObject(namespace, tokenID, secret string, r Request, expires time.
 	annotations[keyAnnotation] = r.KeyName
 	if r.Profile != "" {
 		annotations[profileAnnotation] = r.Profile
+	}
+	if r.Reissue {
+		annotations[reissueAnnotation] = string(formatExpiration(expires))
+		annotations[besideAnnotation] = r.ReadyNode
 	}
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{

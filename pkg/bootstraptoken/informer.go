@@ -1,6 +1,8 @@
 package bootstraptoken
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -8,6 +10,8 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
+
+	"dynk8s.du5t1n.me/provisioner/pkg/instance"
 )
 
 // NewInformer returns an informer over the metadata of our token Secrets; the
@@ -18,7 +22,44 @@ func NewInformer(client metadata.Interface) cache.SharedIndexInformer {
 		o.FieldSelector = fields.OneTermEqualSelector("type", string(corev1.SecretTypeBootstrapToken)).String()
 	}
 	return metadatainformer.NewFilteredMetadataInformer(client,
-		corev1.SchemeGroupVersion.WithResource("secrets"), metav1.NamespaceSystem, 0, cache.Indexers{}, ours).Informer()
+		corev1.SchemeGroupVersion.WithResource("secrets"), metav1.NamespaceSystem, 0, Indexers(), ours).Informer()
+}
+
+// byInstance is the name of the index by instance id.
+const byInstance = "instance"
+
+// Indexers are the indexes that a Cache needs.
+func Indexers() cache.Indexers {
+	return cache.Indexers{byInstance: func(object any) ([]string, error) {
+		m, ok := object.(metav1.Object)
+		if !ok {
+			return nil, nil
+		}
+		return []string{m.GetLabels()[InstanceLabel]}, nil
+	}}
+}
+
+// Cache answers from an informer's index what needs no secret. It may be a
+// moment behind.
+type Cache struct{ index cache.Indexer }
+
+// NewCache returns the Cache over an informer's index with Indexers.
+func NewCache(index cache.Indexer) Cache { return Cache{index} }
+
+// Reissued reports whether a token that an operator asked for is there for the
+// instance and in force at time now, and which Ready Node there was then.
+func (c Cache) Reissued(id instance.ID, now time.Time) (readyNode string, ok bool) {
+	objects, err := c.index.ByIndex(byInstance, string(id))
+	if err != nil { // only when the index does not exist
+		return "", false
+	}
+	for _, object := range objects {
+		m, isObject := object.(metav1.Object)
+		if isObject && now.Before(parseTime(m.GetAnnotations()[reissueAnnotation])) {
+			return m.GetAnnotations()[besideAnnotation], true
+		}
+	}
+	return "", false
 }
 
 // RegisterMetrics registers the number of tokens in an informer's store.

@@ -82,6 +82,23 @@ func (i *Issuer) FindAll(ctx context.Context, id instance.ID) ([]Claim, error) {
 	return []Claim{claim}, nil
 }
 
+// ByTokenID returns the claim of the token with a public id, or ErrNotFound when
+// there is no such token or none of ours has that id.
+func (i *Issuer) ByTokenID(ctx context.Context, tokenID string) (Claim, error) {
+	secret, err := i.secrets.Get(ctx, bootstraputil.BootstrapTokenSecretName(tokenID), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return Claim{}, ErrNotFound
+	}
+	if err != nil {
+		return Claim{}, fmt.Errorf("read bootstrap token: %w", err)
+	}
+	claim, ok := claimOf(secret)
+	if !ok || claim.Token.ID() != tokenID {
+		return Claim{}, ErrNotFound
+	}
+	return claim, nil
+}
+
 // All returns the claims of all instances, ordered by name.
 func (i *Issuer) All(ctx context.Context) ([]Claim, error) {
 	return i.list(ctx, InstanceLabel)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"dynk8s.du5t1n.me/provisioner/pkg/bootstraptoken"
@@ -60,23 +61,16 @@ func (l *Lifecycle) tryAdmit(ctx context.Context, inst instance.Instance, profil
 	if err != nil {
 		return err
 	}
-	return l.label(ctx, claim, key, profile)
+	_, err = l.label(ctx, claim, key, profile)
+	return err
 }
 
 // claim chooses a key and creates the claim that names it. Another replica's
 // claim, made at the same time, may be returned in its place.
 func (l *Lifecycle) claim(ctx context.Context, inst instance.Instance, profile Profile, held []wireguardkey.Key) (bootstraptoken.Claim, wireguardkey.Key, error) {
-	key, found := preferred(held, inst.ID, "")
-	var err error
-	if !found {
-		if key, found, err = l.restored(ctx, inst.ID); err != nil {
-			return bootstraptoken.Claim{}, key, err
-		}
-	}
-	if !found {
-		if key, err = l.keys.Choose(ctx, inst.ID, profile.Keys, nil); err != nil {
-			return bootstraptoken.Claim{}, key, err
-		}
+	key, err := l.keyFor(ctx, inst.ID, held, profile)
+	if err != nil {
+		return bootstraptoken.Claim{}, key, err
 	}
 	claim, created, err := l.tokens.Create(ctx, bootstraptoken.Request{
 		Instance: inst, Profile: profile.Name, KeyName: key.Name(), Settings: profile.Token,
@@ -90,6 +84,18 @@ func (l *Lifecycle) claim(ctx context.Context, inst instance.Instance, profile P
 	l.log.InfoContext(ctx, "bootstrap token created", "instance", inst.ID, "token_id", claim.Token.ID(),
 		"key", claim.KeyName, "profile", profile.Name)
 	return claim, key, nil
+}
+
+// keyFor returns the key that the instance holds, by label or by what is left of
+// it, or else a free one.
+func (l *Lifecycle) keyFor(ctx context.Context, id instance.ID, held []wireguardkey.Key, profile Profile) (wireguardkey.Key, error) {
+	if key, found := preferred(held, id, ""); found {
+		return key, nil
+	}
+	if key, found, err := l.restored(ctx, id); found || err != nil {
+		return key, err
+	}
+	return l.keys.Choose(ctx, id, profile.Keys, nil)
 }
 
 // restored returns a key of the instance whose label a hand removed, with the
@@ -161,8 +167,8 @@ func preferred(held []wireguardkey.Key, id instance.ID, claimed string) (wiregua
 
 // label labels the key that the claim names. When that is not to be had, the
 // claim moves to a free one; when there is none, the claim goes too, because a
-// token without a key is of no use.
-func (l *Lifecycle) label(ctx context.Context, claim bootstraptoken.Claim, key wireguardkey.Key, profile Profile) error {
+// token without a key is of no use. It returns the claim as it is then.
+func (l *Lifecycle) label(ctx context.Context, claim bootstraptoken.Claim, key wireguardkey.Key, profile Profile) (bootstraptoken.Claim, error) {
 	id := claim.InstanceID
 	tried := map[string]bool{}
 	for {
@@ -171,13 +177,13 @@ func (l *Lifecycle) label(ctx context.Context, claim bootstraptoken.Claim, key w
 			err = l.keys.Allocate(ctx, key, id)
 		}
 		if err == nil {
-			return l.confirm(ctx, claim)
+			return claim, l.confirm(ctx, claim)
 		}
 		if !errors.Is(err, wireguardkey.ErrTaken) && !errors.Is(err, wireguardkey.ErrUnusable) {
-			return err
+			return claim, err
 		}
 		if key != (wireguardkey.Key{}) && key.Marked(id) { // another one would be its second
-			return fmt.Errorf("key %s, which the instance was handed: %w", key.Name(), err)
+			return claim, fmt.Errorf("key %s, which the instance was handed: %w", key.Name(), err)
 		}
 		tried[claim.KeyName] = true
 		if key, err = l.keys.Choose(ctx, id, profile.Keys, tried); err != nil {
@@ -185,20 +191,28 @@ func (l *Lifecycle) label(ctx context.Context, claim bootstraptoken.Claim, key w
 				_, revokeErr := l.tokens.RevokeUnchanged(ctx, claim)
 				err = errors.Join(err, revokeErr)
 			}
-			return err
+			return claim, err
 		}
 		if claim, err = l.tokens.MoveTo(ctx, claim, key.Name()); err != nil {
-			return err
+			return claim, err
 		}
 	}
 }
 
 // confirm reads the claim once more after its key was labelled. When it is gone
-// or names another key, the label goes back, unless the key was handed out.
+// or names another key, the label goes back, unless the key was handed out or is
+// meant for the instance by a newer claim.
 func (l *Lifecycle) confirm(ctx context.Context, claim bootstraptoken.Claim) error {
 	current, err := l.tokens.Current(ctx, claim)
 	if err != nil || current {
 		return err
+	}
+	claims, err := l.tokens.FindAll(ctx, claim.InstanceID)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(claims, func(c bootstraptoken.Claim) bool { return c.KeyName == claim.KeyName }) {
+		return errClaimMoved
 	}
 	if _, err := l.keys.TakeBack(ctx, claim.KeyName, claim.InstanceID); err != nil {
 		return fmt.Errorf("%w; and taking the key back failed: %w", errClaimMoved, err)

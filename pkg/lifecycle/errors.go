@@ -1,6 +1,17 @@
 package lifecycle
 
-import "time"
+import (
+	"errors"
+	"time"
+)
+
+// ErrNotAllocated says that the instance holds no key and token: not yet, or
+// never. Asking again later may help.
+var ErrNotAllocated = errors.New("nothing is allocated to the instance")
+
+// ErrClosed says that the instance may fetch nothing any more: it has joined, or
+// it is on its way out.
+var ErrClosed = errors.New("the endpoint is closed for the instance: it has joined, or is on its way out")
 
 // The poller reads from these errors which word to count and how long to wait
 // at least; see its documentation.

@@ -11,12 +11,9 @@ import (
 
 	"dynk8s.du5t1n.me/provisioner/pkg/bootstraptoken"
 	"dynk8s.du5t1n.me/provisioner/pkg/instance"
+	"dynk8s.du5t1n.me/provisioner/pkg/node"
 	"dynk8s.du5t1n.me/provisioner/pkg/wireguardkey"
 )
-
-// ErrNotAllocated says that the instance holds no key and token just now: not
-// yet, not any more, or never. Asking again later may help.
-var ErrNotAllocated = errors.New("nothing is allocated to the instance")
 
 // Grant is what one instance was given and may fetch. It holds secrets, which
 // it does not print.
@@ -51,10 +48,73 @@ func (g Grant) LogValue() slog.Value { return slog.StringValue(g.String()) }
 // MarshalText makes encoding/json and others write what String returns.
 func (g Grant) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
 
+// GrantOfClaim returns what the claim says, without secrets.
+func GrantOfClaim(claim bootstraptoken.Claim) Grant {
+	return Grant{
+		Instance:       claim.InstanceID,
+		Profile:        claim.Profile,
+		Zone:           claim.Zone,
+		PrivateDNSName: claim.PrivateDNSName,
+		InstanceType:   claim.InstanceType,
+	}
+}
+
+// GrantOf returns what an instance of the profile would be given, without
+// secrets: all of the instance that its Node's name can be made from.
+func GrantOf(inst instance.Instance, profile Profile) Grant {
+	return Grant{
+		Instance:       inst.ID,
+		Profile:        profile.Name,
+		Zone:           inst.Zone,
+		PrivateDNSName: inst.PrivateDNSName,
+		InstanceType:   inst.Type,
+	}
+}
+
+// Reissued reports whether an operator's reissue is in force for the instance, as
+// the cache has it.
+func (l *Lifecycle) Reissued(id instance.ID) bool {
+	_, ok := l.reissue(id)
+	return ok
+}
+
+func (l *Lifecycle) reissue(id instance.ID) (readyNode string, ok bool) {
+	if l.cfg.Reissues == nil {
+		return "", false
+	}
+	return l.cfg.Reissues.Reissued(id, time.Now())
+}
+
+// Open returns ErrClosed when the instance may fetch nothing any more, as far as
+// is known without a call.
+func (l *Lifecycle) Open(id instance.ID) error {
+	readyNode, reissued := l.reissue(id)
+	return l.open(id, readyNode, reissued)
+}
+
+// open is Open for an instance of which it is known whether an operator asked
+// for its token, and beside which Ready node.
+func (l *Lifecycle) open(id instance.ID, readyNode string, reissued bool) error {
+	if l.buried(id) {
+		return ErrClosed
+	}
+	if found, joined := l.nodes.Find(id); joined && closes(found, readyNode, reissued) {
+		return ErrClosed
+	}
+	return nil
+}
+
+// closes reports whether a node ends the join of its instance: when it is Ready,
+// unless it was so already when an operator asked for the token. No clocks are
+// compared: the instance's may be wrong.
+func closes(n node.Node, readyNode string, reissued bool) bool {
+	return n.Ready() && !(reissued && n.Incarnation() == readyNode)
+}
+
 // Grant returns what the instance was given, and marks its key as handed out
-// before it does. ErrNotAllocated when there is nothing to give; any other error
-// means that asking again may help. Whether the caller may have it is not asked
-// here.
+// before it does. ErrNotAllocated when there is nothing to give, ErrClosed when
+// there will be nothing any more; any other error means that asking again may
+// help. Whether the caller may have it is not asked here.
 func (l *Lifecycle) Grant(ctx context.Context, id instance.ID) (Grant, error) {
 	g, err := l.grant(ctx, id)
 	if apierrors.IsConflict(err) { // with another fetch of the same instance, most likely
@@ -64,17 +124,18 @@ func (l *Lifecycle) Grant(ctx context.Context, id instance.ID) (Grant, error) {
 }
 
 func (l *Lifecycle) grant(ctx context.Context, id instance.ID) (Grant, error) {
-	if l.buried(id) {
-		return Grant{}, ErrNotAllocated
-	}
-	if found, joined := l.nodes.Find(id); joined && found.Ready() {
-		return Grant{}, ErrNotAllocated
+	if err := l.Open(id); err != nil {
+		return Grant{}, err
 	}
 	claim, err := l.tokens.Find(ctx, id)
 	if errors.Is(err, bootstraptoken.ErrNotFound) || (err == nil && claim.Expired(time.Now())) {
 		return Grant{}, ErrNotAllocated
 	}
 	if err != nil {
+		return Grant{}, err
+	}
+	// Whatever the cache says of a reissue, the claim itself decides.
+	if err := l.open(id, claim.ReadyNode, claim.Reissued(time.Now())); err != nil {
 		return Grant{}, err
 	}
 	held, err := l.keys.Held(ctx, id)
@@ -98,15 +159,13 @@ func (l *Lifecycle) grant(ctx context.Context, id instance.ID) (Grant, error) {
 	if !current {
 		return Grant{}, ErrNotAllocated
 	}
-	return Grant{
-		Instance:        id,
-		Profile:         claim.Profile,
-		Zone:            claim.Zone,
-		PrivateDNSName:  claim.PrivateDNSName,
-		InstanceType:    claim.InstanceType,
-		Token:           claim.Token,
-		WireGuardConfig: config,
-	}, nil
+	// The node may have become Ready, or the end been announced, meanwhile.
+	if err := l.open(id, claim.ReadyNode, claim.Reissued(time.Now())); err != nil {
+		return Grant{}, err
+	}
+	g := GrantOfClaim(claim)
+	g.Token, g.WireGuardConfig = claim.Token, config
+	return g, nil
 }
 
 // claimedKey returns the key that the claim names, if the instance holds it and

@@ -157,7 +157,7 @@ func TestGrantSaysWhenThereIsNothing(t *testing.T) {
 		}
 		r.handle(instanceA, instance.ShuttingDown, "gone")
 		r.client.Forget()
-		if _, err := r.Grant(t.Context(), instanceA); !errors.Is(err, lifecycle.ErrNotAllocated) || r.client.Count() != 0 {
+		if _, err := r.Grant(t.Context(), instanceA); !errors.Is(err, lifecycle.ErrClosed) || r.client.Count() != 0 {
 			t.Errorf("buried: %v, %v", err, r.client.Calls())
 		}
 	})

@@ -75,12 +75,9 @@ func (l *Lifecycle) started(ctx context.Context, e ec2event.Event) (string, erro
 
 // admitMatching admits a starting instance if a profile matches it.
 func (l *Lifecycle) admitMatching(ctx context.Context, inst instance.Instance) (string, error) {
-	profile, matches := l.profileOf(inst.Tags)
-	// Without its tags an instance might match a profile that asks for the
-	// absence of one, a later profile than its own, or none at all, only because
-	// it is so young.
-	if len(inst.Tags) == 0 && young(inst.LaunchTime) && !l.takesAll() {
-		return "", &tooYoung{errors.New("EC2 shows no tags yet")}
+	profile, matches, err := l.profileFor(inst)
+	if err != nil {
+		return "", err
 	}
 	if !matches {
 		return resultNotOurs, nil
@@ -92,6 +89,19 @@ func (l *Lifecycle) admitMatching(ctx context.Context, inst instance.Instance) (
 		return "", err
 	}
 	return resultAdmitted, nil
+}
+
+// profileFor returns the first profile that matches the instance, once EC2 shows
+// its tags.
+func (l *Lifecycle) profileFor(inst instance.Instance) (Profile, bool, error) {
+	// Without its tags an instance might match a profile that asks for the
+	// absence of one, a later profile than its own, or none at all, only because
+	// it is so young.
+	if len(inst.Tags) == 0 && young(inst.LaunchTime) && !l.takesAll() {
+		return Profile{}, false, &tooYoung{errors.New("EC2 shows no tags yet")}
+	}
+	profile, matches := l.ProfileOf(inst.Tags)
+	return profile, matches, nil
 }
 
 // old reports whether an instance that EC2 does not know had time enough to

@@ -334,7 +334,7 @@ func TestTombstones(t *testing.T) {
 				r.handle(instanceA, instance.Running, "gone")
 				r.reconcile(2)
 				w.wantNothing(instanceA)
-				if _, err := r.Grant(t.Context(), instanceA); !errors.Is(err, lifecycle.ErrNotAllocated) {
+				if _, err := r.Grant(t.Context(), instanceA); !errors.Is(err, lifecycle.ErrClosed) {
 					t.Errorf("grant: %v", err)
 				}
 				time.Sleep(7 * time.Hour)

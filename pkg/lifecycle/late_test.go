@@ -112,7 +112,7 @@ func TestNothingIsGrantedOnceTheNodeIsReady(t *testing.T) {
 		w.join(instanceA, corev1.ConditionFalse)
 		r.grant(instanceA)
 		w.setReady(instanceA, corev1.ConditionTrue)
-		if _, err := r.Grant(context.Background(), instanceA); !errors.Is(err, lifecycle.ErrNotAllocated) {
+		if _, err := r.Grant(context.Background(), instanceA); !errors.Is(err, lifecycle.ErrClosed) {
 			t.Errorf("grant: %v", err)
 		}
 	})

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -36,6 +37,18 @@ type Profile struct {
 	Token    bootstraptoken.Settings
 	// Keys narrows the pool of WireGuard keys; nil does not.
 	Keys labels.Selector
+	// Restrictions are given to the Node once it is Ready.
+	Restrictions node.Restrictions
+	// NodeName returns the name that the instance's Node must have to be given
+	// the restrictions; nil means the instance id.
+	NodeName func(Grant) (string, error)
+}
+
+// Reissues tells of tokens that an operator asked for.
+type Reissues interface {
+	// Reissued reports whether one is in force for the instance, and beside
+	// which Ready Node it was made.
+	Reissued(id instance.ID, now time.Time) (readyNode string, ok bool)
 }
 
 // Config holds the times and reports of a Lifecycle. A zero duration means the
@@ -49,6 +62,8 @@ type Config struct {
 	// GoneGrace is how long an instance that EC2 does not know is given the
 	// benefit of the doubt; 15 minutes by default.
 	GoneGrace time.Duration
+	// Reissues tells of tokens that an operator asked for; nil of none.
+	Reissues Reissues
 	// Registerer gets the metrics; nil registers them nowhere.
 	Registerer prometheus.Registerer
 	// Logger is slog's default when nil.
@@ -117,14 +132,24 @@ func New(instances Instances, tokens *bootstraptoken.Issuer, keys *wireguardkey.
 // instance counts. It may be called at any time.
 func (l *Lifecycle) SetProfiles(profiles []Profile) { l.profiles.Store(&profiles) }
 
-// profileOf returns the first profile that the tags match.
-func (l *Lifecycle) profileOf(tags map[string]string) (Profile, bool) {
+// ProfileOf returns the first profile that the tags match.
+func (l *Lifecycle) ProfileOf(tags map[string]string) (Profile, bool) {
 	for _, p := range *l.profiles.Load() {
 		if p.Selector.Matches(tags) {
 			return p, true
 		}
 	}
 	return Profile{}, false
+}
+
+// profileNamed returns the profile with the name, if it is still configured.
+func (l *Lifecycle) profileNamed(name string) (Profile, bool) {
+	profiles := *l.profiles.Load()
+	i := slices.IndexFunc(profiles, func(p Profile) bool { return p.Name == name })
+	if i < 0 {
+		return Profile{}, false
+	}
+	return profiles[i], true
 }
 
 // takesAll reports whether the first profile matches every instance, so that

@@ -15,6 +15,7 @@ import (
 
 	"dynk8s.du5t1n.me/provisioner/pkg/apitest"
 	"dynk8s.du5t1n.me/provisioner/pkg/instance"
+	"dynk8s.du5t1n.me/provisioner/pkg/lifecycle"
 )
 
 // race is what one random schedule is about.
@@ -25,6 +26,8 @@ type race struct {
 	cleaner   bool          // tokens vanish and expire
 	labels    bool          // a hand empties labels
 	faults    bool          // calls fail, and answers are lost
+	reissues  bool          // an operator asks for tokens anew, and nodes flap
+	restricts bool          // the profile has labels and taints for nodes
 	seeds     int
 }
 
@@ -35,6 +38,10 @@ var races = map[string]race{
 	"two instances, one dies":         {keys: 1, instances: []instance.ID{instanceA, instanceB}, dying: []instance.ID{instanceA}, cleaner: true, seeds: 12},
 	"three instances, all may happen": {keys: 2, instances: []instance.ID{instanceA, instanceB, instanceC}, dying: []instance.ID{instanceA, instanceB}, cleaner: true, faults: true, seeds: 12},
 	"labels are emptied":              {keys: 3, instances: []instance.ID{instanceA, instanceB}, dying: []instance.ID{instanceA}, cleaner: true, labels: true, faults: true, seeds: 8},
+	"one instance, reissued":          {keys: 2, instances: []instance.ID{instanceA}, reissues: true, seeds: 12},
+	"reissued, tokens vanish":         {keys: 1, instances: []instance.ID{instanceA, instanceB}, cleaner: true, reissues: true, restricts: true, seeds: 12},
+	"reissued, all may happen":        {keys: 2, instances: []instance.ID{instanceA, instanceB, instanceC}, dying: []instance.ID{instanceA, instanceB}, cleaner: true, faults: true, reissues: true, restricts: true, seeds: 12},
+	"reissued, labels are emptied":    {keys: 3, instances: []instance.ID{instanceA, instanceB}, dying: []instance.ID{instanceA}, cleaner: true, labels: true, faults: true, reissues: true, seeds: 8},
 }
 
 var schedules = flag.Int("schedules", 1, "how many times as many random schedules are tried")
@@ -66,7 +73,10 @@ func (rc race) run(w *world, rng *rand.Rand) {
 	replicas := []*replica{w.start(), w.start()}
 	for n, r := range replicas {
 		r.setHook(s.hook(fmt.Sprint("replica ", n)))
-		for _, v := range []*apitest.View{r.keyView, r.nodeView} {
+		if rc.restricts {
+			r.SetProfiles([]lifecycle.Profile{restricted(w.t)})
+		}
+		for _, v := range r.views.all() {
 			v.Hold()
 			s.others = append(s.others, v.Step, v.Step)
 		}
@@ -74,6 +84,10 @@ func (rc race) run(w *world, rng *rand.Rand) {
 		s.act(func() { rc.handleEvents(w, r, events) })
 		s.act(func() { rc.fetch(w, r, fetches) })
 		s.act(func() { r.reconcile(1) })
+		if rc.reissues {
+			operator := rand.New(rand.NewPCG(rng.Uint64(), 3))
+			s.act(func() { rc.reissue(w, r, operator) })
+		}
 	}
 	rc.addDisturbances(w, s)
 	s.run(func() bool {
@@ -112,6 +126,31 @@ func (rc race) fetch(w *world, r *replica, rng *rand.Rand) {
 	}
 }
 
+// reissue plays the operator, who is told of a token with the instance's key, or
+// of an error.
+func (rc race) reissue(w *world, r *replica, rng *rand.Rand) {
+	for range 2 {
+		id := rc.instances[rng.IntN(len(rc.instances))]
+		had := w.truth.keyOf(id)
+		got, err := r.Reissue(context.Background(), id)
+		if err == nil && had != "" && got.Key != had && w.ec2.alive(id) && !rc.labels {
+			w.t.Errorf("%s was given key %s, and a reissue says %s", id, had, got.Key)
+		}
+	}
+}
+
+// flap lets a node go away for a second, if there is one.
+func (rc race) flap(w *world, rng *rand.Rand) bool {
+	id := rc.instances[rng.IntN(len(rc.instances))]
+	if !w.hasNode(id) {
+		return false
+	}
+	w.setReady(id, corev1.ConditionUnknown)
+	time.Sleep(time.Second)
+	w.setReady(id, corev1.ConditionTrue)
+	return true
+}
+
 // addDisturbances lets things happen between the calls, a few of each.
 func (rc race) addDisturbances(w *world, s *schedule) {
 	few := func(n int, f func() bool) func() bool {
@@ -144,6 +183,9 @@ func (rc race) addDisturbances(w *world, s *schedule) {
 			return found
 		}))
 	}
+	if rc.reissues {
+		s.others = append(s.others, few(3, func() bool { return rc.flap(w, s.rng) }))
+	}
 	if rc.labels {
 		s.others = append(s.others, few(2, func() bool {
 			name, found := pick(list(w.keys))
@@ -171,15 +213,23 @@ func (rc race) addDisturbances(w *world, s *schedule) {
 func (rc race) settle(w *world, replicas []*replica) {
 	for _, r := range replicas {
 		r.setHook(nil)
-		r.keyView.Release()
-		r.nodeView.Release()
+		for _, v := range r.views.all() {
+			v.Release()
+		}
 	}
-	for range 3 {
+	passes := func() {
 		for _, r := range replicas {
 			r.reconcile(1)
 			w.truth.check(w)
 		}
 		time.Sleep(interval)
+	}
+	for range 3 {
+		passes()
+	}
+	if rc.reissues { // what the operator asked for ends
+		time.Sleep(ttl)
+		passes()
 	}
 	complete, living := 0, 0
 	for _, id := range rc.instances {
@@ -200,6 +250,10 @@ func (rc race) settle(w *world, replicas []*replica) {
 			complete++
 			if len(w.claimsOf(id)) > 0 {
 				w.t.Errorf("%s has joined and has a token still", id)
+			}
+			replicas[0].wantClosed(id)
+			if rc.restricts {
+				w.wantRestricted(string(id), true)
 			}
 		case len(keys) == 1:
 			complete++

@@ -20,11 +20,19 @@ func (l *Lifecycle) reconcileLiving(ctx context.Context, inst instance.Instance,
 	if err := l.releaseSurplus(ctx, id, claims); err != nil {
 		return err
 	}
+	if len(claims) == 1 && claims[0].Reissued(time.Now()) && !l.complete(inst, claims) {
+		// Whatever the rest of this says of instances that joined or are old.
+		return l.admit(ctx, inst, profile)
+	}
 	if found, joined := l.nodes.Find(id); joined {
-		if found.Ready() && len(claims) > 0 {
-			return l.finishJoin(ctx, id)
+		if !found.Ready() {
+			return nil
 		}
-		return nil
+		err := l.restrict(ctx, profile, GrantOf(inst, profile))
+		if len(claims) > 0 {
+			err = errors.Join(err, l.finishJoin(ctx, id))
+		}
+		return err
 	}
 	past, err := l.pastCutoff(ctx, inst, claims)
 	if err != nil {

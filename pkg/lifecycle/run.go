@@ -11,6 +11,7 @@ import (
 
 	"dynk8s.du5t1n.me/provisioner/pkg/bootstraptoken"
 	"dynk8s.du5t1n.me/provisioner/pkg/instance"
+	"dynk8s.du5t1n.me/provisioner/pkg/node"
 	"dynk8s.du5t1n.me/provisioner/pkg/recovery"
 	"dynk8s.du5t1n.me/provisioner/pkg/wireguardkey"
 )
@@ -111,7 +112,7 @@ func (l *Lifecycle) wake(ctx context.Context) error {
 			l.waiting.remove(id)
 			continue
 		}
-		profile, _ := l.profileOf(inst.Tags)
+		profile, _ := l.ProfileOf(inst.Tags)
 		if exhausted[profile.Name] {
 			continue
 		}
@@ -141,8 +142,8 @@ func (l *Lifecycle) followNodes(ctx context.Context) {
 	}
 }
 
-// finishJoin revokes the token of an instance whose node is Ready: it is of no
-// more use to the instance, only to a thief.
+// finishJoin gives a Ready node its restrictions and revokes the instance's
+// token, which is of no more use to the instance, only to a thief.
 func (l *Lifecycle) finishJoin(ctx context.Context, id instance.ID) error {
 	found, joined := l.nodes.Find(id)
 	if !joined || !found.Ready() {
@@ -152,16 +153,28 @@ func (l *Lifecycle) finishJoin(ctx context.Context, id instance.ID) error {
 	if err != nil {
 		return err
 	}
+	var errs []error
 	for _, claim := range claims {
-		revoked, err := l.tokens.Revoke(ctx, claim)
-		if err != nil {
-			return err
+		// A failure must not keep the token alive; the reconcile pass comes back.
+		if profile, configured := l.profileNamed(claim.Profile); configured {
+			errs = append(errs, l.restrict(ctx, profile, GrantOfClaim(claim)))
 		}
-		if revoked {
-			l.joined(ctx, claim, found.ReadySince)
-		}
+		errs = append(errs, l.revokeJoined(ctx, claim, found))
 	}
-	return nil
+	return errors.Join(errs...)
+}
+
+// revokeJoined revokes the token of an instance whose node is Ready. One that an
+// operator asked for stays until it lapses, or until the node became Ready by it.
+func (l *Lifecycle) revokeJoined(ctx context.Context, claim bootstraptoken.Claim, found node.Node) error {
+	if !closes(found, claim.ReadyNode, claim.Reissued(time.Now())) {
+		return nil
+	}
+	revoked, err := l.tokens.Revoke(ctx, claim)
+	if err == nil && revoked {
+		l.joined(ctx, claim, found.ReadySince)
+	}
+	return err
 }
 
 func (l *Lifecycle) joined(ctx context.Context, claim bootstraptoken.Claim, readySince time.Time) {

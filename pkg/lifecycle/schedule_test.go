@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing/synctest"
+	"time"
 
 	"dynk8s.du5t1n.me/provisioner/pkg/apitest"
 )
@@ -45,6 +46,20 @@ func (s *schedule) hook(actor string) apitest.Hook {
 	}
 }
 
+// wait gives actors that all sleep before they try again their time.
+func (s *schedule) wait() {
+	for range 100 {
+		synctest.Wait()
+		s.mu.Lock()
+		idle := len(s.parked) == 0 && s.running > 0
+		s.mu.Unlock()
+		if !idle {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
 // act starts an actor.
 func (s *schedule) act(f func()) {
 	s.mu.Lock()
@@ -63,7 +78,7 @@ func (s *schedule) act(f func()) {
 func (s *schedule) run(check func() bool) {
 	checking := true
 	for {
-		synctest.Wait()
+		s.wait()
 		if checking {
 			checking = check()
 		}

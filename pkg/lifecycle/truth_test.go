@@ -51,6 +51,13 @@ func (tr *truth) given(w *world, id instance.ID, g lifecycle.Grant) {
 	}
 }
 
+// keyOf returns the key that the instance was given, if any.
+func (tr *truth) keyOf(id instance.ID) string {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	return tr.has[id]
+}
+
 // check looks at the state between two steps.
 func (tr *truth) check(w *world) {
 	tr.mu.Lock()

@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"dynk8s.du5t1n.me/provisioner/pkg/apitest"
 	"dynk8s.du5t1n.me/provisioner/pkg/bootstraptoken"
@@ -38,6 +39,7 @@ const (
 	allocatedTo = "dynk8s.du5t1n.me/allocated-to"
 	handedOutTo = "dynk8s.du5t1n.me/handed-out-to"
 	claimedKey  = "dynk8s.du5t1n.me/wireguard-key"
+	reissued    = "dynk8s.du5t1n.me/reissued-until"
 
 	ttl      = time.Hour
 	interval = 5 * time.Minute
@@ -72,13 +74,17 @@ func in(t *testing.T, f func(t *testing.T, w *world)) {
 // replica is one running program.
 type replica struct {
 	*lifecycle.Lifecycle
-	w        *world
-	hook     atomic.Pointer[apitest.Hook]
-	client   *apitest.Client
-	keyView  *apitest.View
-	nodeView *apitest.View
+	w      *world
+	hook   atomic.Pointer[apitest.Hook]
+	client *apitest.Client
+	views
 	registry *prometheus.Registry
 }
+
+// views are a replica's caches.
+type views struct{ keyView, nodeView, tokenView *apitest.View }
+
+func (v views) all() []*apitest.View { return []*apitest.View{v.keyView, v.nodeView, v.tokenView} }
 
 func worker(t *testing.T) lifecycle.Profile {
 	t.Helper()
@@ -97,6 +103,15 @@ func profile(t *testing.T, name string, conditions ...instance.Condition) lifecy
 	return p
 }
 
+func labelled(t *testing.T, selector string) labels.Selector {
+	t.Helper()
+	s, err := labels.Parse(selector)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // start starts a replica that knows nothing yet.
 func (w *world) start() *replica { return w.startWith(w.ec2) }
 
@@ -111,6 +126,7 @@ func (w *world) startWith(ec2 lifecycle.Instances) *replica {
 	log := slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	r.keyView = w.server.ViewSecrets(namespace, wireguardkey.SecretType, wireguardkey.Indexers())
 	r.nodeView = w.server.ViewNodes(node.Indexers())
+	r.tokenView = w.server.ViewSecrets(metav1.NamespaceSystem, corev1.SecretTypeBootstrapToken, bootstraptoken.Indexers())
 	keys := wireguardkey.NewPool(r.client.Secrets(namespace), r.keyView.Indexer(), wireguardkey.Config{
 		Namespace: namespace, Logger: log,
 		Usable: func(config []byte) error {
@@ -125,6 +141,7 @@ func (w *world) startWith(ec2 lifecycle.Instances) *replica {
 	r.nodeView.Handle(nodes.EventHandler())
 	r.Lifecycle = lifecycle.New(ec2, bootstraptoken.NewIssuer(r.client.Secrets(metav1.NamespaceSystem)), keys, nodes, lifecycle.Config{
 		Interval: interval, TokenRenewalCutoff: cutoff, GoneGrace: grace, Registerer: r.registry, Logger: log,
+		Reissues: bootstraptoken.NewCache(r.tokenView.Indexer()),
 	})
 	r.SetProfiles([]lifecycle.Profile{worker(w.t)})
 	return r
@@ -347,26 +364,41 @@ func (w *world) removeClaims(id instance.ID) {
 // join makes the Node of the instance.
 func (w *world) join(id instance.ID, ready corev1.ConditionStatus) {
 	w.t.Helper()
+	w.joinAs(string(id), id, ready)
+}
+
+// joinAs makes a Node of any name that says to be the instance's.
+func (w *world) joinAs(name string, id instance.ID, ready corev1.ConditionStatus) {
+	w.t.Helper()
 	_, err := w.nodes.Create(context.Background(), &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: string(id), Labels: map[string]string{label: string(id)}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{label: string(id)}},
 		Spec:       corev1.NodeSpec{ProviderID: "aws:///us-east-2a/" + string(id)},
-		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
-			{Type: corev1.NodeReady, Status: ready, LastTransitionTime: metav1.NewTime(time.Now())},
-		}},
+		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{readiness(ready)}},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 }
 
+// readiness is the condition as of now, in whole seconds as the API server
+// stores it.
+func readiness(status corev1.ConditionStatus) corev1.NodeCondition {
+	return corev1.NodeCondition{Type: corev1.NodeReady, Status: status, LastTransitionTime: metav1.NewTime(time.Now().Truncate(time.Second))}
+}
+
 func (w *world) setReady(id instance.ID, status corev1.ConditionStatus) {
 	w.t.Helper()
-	n, err := w.nodes.Get(context.Background(), string(id), metav1.GetOptions{})
-	if err != nil {
-		w.t.Fatal(err)
+	w.editNode(string(id), func(n *corev1.Node) { n.Status.Conditions[0] = readiness(status) })
+}
+
+func (w *world) editNode(name string, f func(*corev1.Node)) {
+	w.t.Helper()
+	n, err := w.nodes.Get(context.Background(), name, getOptions)
+	if err == nil {
+		f(n)
+		_, err = w.nodes.Update(context.Background(), n, metav1.UpdateOptions{})
 	}
-	n.Status.Conditions[0] = corev1.NodeCondition{Type: corev1.NodeReady, Status: status, LastTransitionTime: metav1.NewTime(time.Now())}
-	if _, err := w.nodes.Update(context.Background(), n, metav1.UpdateOptions{}); err != nil {
+	if err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -30,12 +30,26 @@ func Indexers() cache.Indexers {
 			if !ok {
 				return nil, nil
 			}
-			if id, inEC2 := instance.IDFromProviderID(n.Spec.ProviderID); inEC2 {
+			if id, inEC2 := instanceOf(n); inEC2 {
 				return []string{string(id)}, nil
 			}
 			return nil, nil
 		},
 	}
+}
+
+// instanceOf returns the instance that a Node's provider id names. The kubelet
+// chooses that id, and a compromised one may choose another's; a Node that has
+// another instance's id for its name cannot speak for this one.
+func instanceOf(n *corev1.Node) (instance.ID, bool) {
+	id, inEC2 := instance.IDFromProviderID(n.Spec.ProviderID)
+	if !inEC2 {
+		return "", false
+	}
+	if name, err := instance.ParseID(n.Name); err == nil && name != id {
+		return "", false
+	}
+	return id, true
 }
 
 // trim drops what this package does not read: a Node's images and the like take
@@ -46,11 +60,8 @@ func trim(object any) (any, error) {
 		return object, nil
 	}
 	slim := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion},
-		Spec:       corev1.NodeSpec{ProviderID: n.Spec.ProviderID},
-	}
-	if id, labelled := n.Labels[InstanceLabel]; labelled {
-		slim.Labels = map[string]string{InstanceLabel: id}
+		ObjectMeta: metav1.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion, Labels: n.Labels},
+		Spec:       corev1.NodeSpec{ProviderID: n.Spec.ProviderID, Taints: n.Spec.Taints},
 	}
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {
@@ -63,6 +74,7 @@ func trim(object any) (any, error) {
 func nodeOf(n *corev1.Node, id instance.ID) Node {
 	return Node{
 		Name:       n.Name,
+		UID:        n.UID,
 		InstanceID: id,
 		Ours:       n.Labels[InstanceLabel] == string(id),
 		ReadySince: readySince(n),

@@ -1,15 +1,18 @@
-// Package node finds and deletes the Kubernetes Nodes of EC2 instances.
+// Package node finds, marks and deletes the Kubernetes Nodes of EC2 instances.
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	"dynk8s.du5t1n.me/provisioner/pkg/instance"
@@ -24,11 +27,13 @@ const InstanceLabel = instance.Label
 type Client interface {
 	Get(ctx context.Context, name string, opts metav1.GetOptions) (*corev1.Node, error)
 	Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error
+	Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (*corev1.Node, error)
 }
 
 // Node is the Node of an instance.
 type Node struct {
 	Name       string
+	UID        types.UID
 	InstanceID instance.ID
 	// Ours reports whether a Node of the instance carries our label for it.
 	Ours bool
@@ -38,6 +43,15 @@ type Node struct {
 
 // Ready reports whether the Node is Ready.
 func (n Node) Ready() bool { return !n.ReadySince.IsZero() }
+
+// Incarnation tells apart each time that an instance's Node became Ready; empty
+// while it is not.
+func (n Node) Incarnation() string {
+	if !n.Ready() {
+		return ""
+	}
+	return string(n.UID) + "@" + n.ReadySince.UTC().Format(time.RFC3339)
+}
 
 // Nodes finds Nodes by the instance id in their spec.providerID.
 type Nodes struct {
@@ -72,6 +86,24 @@ func (n *Nodes) Find(id instance.ID) (Node, bool) {
 	return best, true
 }
 
+// InstanceOf returns the instance whose Node has the name, as the cache has it,
+// and false for a Node that is none of an instance. found is false while the
+// cache does not hold the Node.
+func (n *Nodes) InstanceOf(name string) (id instance.ID, inEC2, found bool) {
+	held, found := n.named(name)
+	if !found {
+		return "", false, false
+	}
+	id, inEC2 = instanceOf(held)
+	return id, inEC2, true
+}
+
+func (n *Nodes) named(name string) (*corev1.Node, bool) {
+	object, found, err := n.index.GetByKey(name)
+	held, ok := object.(*corev1.Node)
+	return held, err == nil && found && ok
+}
+
 func (n *Nodes) find(id instance.ID) []*corev1.Node {
 	objects, err := n.index.ByIndex(byInstance, string(id))
 	if err != nil { // only when the index does not exist
@@ -83,6 +115,8 @@ func (n *Nodes) find(id instance.ID) []*corev1.Node {
 			nodes = append(nodes, found)
 		}
 	}
+	// The index has no order, but answers must not differ from call to call.
+	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
 	return nodes
 }
 
@@ -122,7 +156,7 @@ func (n *Nodes) delete(ctx context.Context, name string, id instance.ID) (bool, 
 		return false, fmt.Errorf("read node: %w", err)
 	}
 	// The name may have gone to another machine since the cache saw it.
-	if of, ok := instance.IDFromProviderID(live.Spec.ProviderID); !ok || of != id {
+	if of, ok := instanceOf(live); !ok || of != id {
 		return false, nil
 	}
 	err = n.client.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &live.UID}})
@@ -147,7 +181,7 @@ func (n *Nodes) EventHandler() cache.ResourceEventHandler {
 		if !ok || readySince(found).IsZero() {
 			return
 		}
-		if id, inEC2 := instance.IDFromProviderID(found.Spec.ProviderID); inEC2 {
+		if id, inEC2 := instanceOf(found); inEC2 {
 			select {
 			case n.ready <- id:
 			default: // the reconcile pass makes up for it

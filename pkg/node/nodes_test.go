@@ -100,7 +100,7 @@ func TestFindByProviderID(t *testing.T) {
 		makeNode(string(instanceA), "aws:///us-east-2a/", corev1.ConditionTrue), // a name is no proof
 	)
 	a, found := c.Find(instanceA)
-	if want := (Node{Name: "a", InstanceID: instanceA}); !found || a != want || a.Ready() {
+	if want := (Node{Name: "a", UID: a.UID, InstanceID: instanceA}); !found || a != want || a.Ready() {
 		t.Errorf("a: %+v, %v", a, found)
 	}
 	b, found := c.Find(instanceB)
@@ -288,6 +288,7 @@ func TestTrim(t *testing.T) {
 	t.Parallel()
 	full := ours(makeNode("a", providerID(instanceA), corev1.ConditionTrue), string(instanceA))
 	full.UID, full.ResourceVersion = "u", "7"
+	full.Spec.Taints = []corev1.Taint{{Key: "x", Effect: corev1.TaintEffectNoSchedule}}
 	full.Annotations = map[string]string{"long": "text"}
 	full.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}
 	full.Status.Images = []corev1.ContainerImage{{Names: []string{"image"}}}
@@ -298,18 +299,18 @@ func TestTrim(t *testing.T) {
 		t.Fatal(object, err)
 	}
 	if slim.Annotations != nil || slim.ManagedFields != nil || slim.Status.Images != nil || slim.Status.Capacity != nil ||
-		len(slim.Labels) != 1 || len(slim.Status.Conditions) != 1 {
+		len(slim.Labels) != 2 || len(slim.Status.Conditions) != 1 {
 		t.Errorf("not trimmed: %+v", slim)
 	}
 	if slim.Name != "a" || slim.UID != "u" || slim.ResourceVersion != "7" || nodeOf(slim, instanceA) != nodeOf(full, instanceA) ||
-		slim.Spec.ProviderID != full.Spec.ProviderID {
+		slim.Spec.ProviderID != full.Spec.ProviderID || len(slim.Spec.Taints) != 1 {
 		t.Errorf("too much is gone: %+v", slim)
 	}
 	if full.Status.Images == nil {
 		t.Error("the original was changed")
 	}
 	bare, _ := trim(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "b", Labels: map[string]string{"x": "y"}}})
-	if got := bare.(*corev1.Node); got.Labels != nil || got.Status.Conditions != nil {
+	if got := bare.(*corev1.Node); got.Labels["x"] != "y" || got.Status.Conditions != nil {
 		t.Errorf("bare: %+v", got)
 	}
 	tombstone := cache.DeletedFinalStateUnknown{Key: "a"}

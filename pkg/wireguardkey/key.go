@@ -58,6 +58,9 @@ func (k Key) Name() string { return k.secret().Name }
 // Marked reports whether the key was handed out to the instance.
 func (k Key) Marked(id instance.ID) bool { return k.secret().Annotations[handedOutTo] == string(id) }
 
+// Reveal returns the wg-quick configuration, private key and all.
+func (k Key) Reveal() []byte { return k.secret().Data[configKey] }
+
 // String returns the name of the Secret, and nothing of its content.
 func (k Key) String() string { return k.secret().Name }
 
