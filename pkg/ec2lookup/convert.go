@@ -3,6 +3,8 @@ package ec2lookup
 import (
 	"errors"
 	"fmt"
+	"net/netip"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
@@ -25,13 +27,14 @@ func fromEC2(i *types.Instance) (instance.Instance, error) {
 		return instance.Instance{}, fmt.Errorf("%.64q is no instance state", i.State.Name)
 	}
 	return instance.Instance{
-		ID:             id,
-		State:          state,
-		LaunchTime:     aws.ToTime(i.LaunchTime),
-		Type:           string(i.InstanceType),
-		Zone:           zone(i.Placement),
-		PrivateDNSName: aws.ToString(i.PrivateDnsName),
-		Tags:           tags(i.Tags),
+		ID:              id,
+		State:           state,
+		LaunchTime:      aws.ToTime(i.LaunchTime),
+		Type:            string(i.InstanceType),
+		Zone:            zone(i.Placement),
+		PrivateDNSName:  aws.ToString(i.PrivateDnsName),
+		PublicAddresses: publicAddresses(i),
+		Tags:            tags(i.Tags),
 	}, nil
 }
 
@@ -40,6 +43,26 @@ func zone(p *types.Placement) string {
 		return ""
 	}
 	return aws.ToString(p.AvailabilityZone)
+}
+
+// publicAddresses leaves out what is no address.
+func publicAddresses(i *types.Instance) []netip.Addr {
+	texts := []string{aws.ToString(i.PublicIpAddress)}
+	for _, n := range i.NetworkInterfaces {
+		if n.Association != nil {
+			texts = append(texts, aws.ToString(n.Association.PublicIp))
+		}
+		for _, v6 := range n.Ipv6Addresses {
+			texts = append(texts, aws.ToString(v6.Ipv6Address))
+		}
+	}
+	var addresses []netip.Addr
+	for _, text := range texts {
+		if a, err := netip.ParseAddr(text); err == nil && !slices.Contains(addresses, a) {
+			addresses = append(addresses, a)
+		}
+	}
+	return addresses
 }
 
 // tags returns a map that is never nil.

@@ -3,13 +3,10 @@ package httpserver
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"dynk8s.du5t1n.me/provisioner/pkg/instance"
 	"dynk8s.du5t1n.me/provisioner/pkg/recovery"
@@ -17,50 +14,68 @@ import (
 
 // artifactHandler answers the artifact routes.
 type artifactHandler struct {
-	routes   []route
-	auth     Authorizer
-	timeout  time.Duration
-	log      *slog.Logger
-	requests *prometheus.CounterVec
+	routes  []route
+	auth    Authorizer
+	trusted networks
+	limiter *limiter
+	timeout time.Duration
+	metrics metrics
+	log     *requestLog
 }
 
-func newArtifactHandler(a Artifacts, auth Authorizer, reg prometheus.Registerer, log *slog.Logger) *artifactHandler {
+// newArtifactHandler takes a cfg with a Logger.
+func newArtifactHandler(a Artifacts, auth Authorizer, trusted networks, cfg ArtifactConfig) *artifactHandler {
 	return &artifactHandler{
 		routes:  newRoutes(a),
 		auth:    auth,
+		trusted: trusted,
+		limiter: newLimiter(cfg.Limits),
 		timeout: handlerTimeout,
-		log:     log,
-		requests: promauto.With(reg).NewCounterVec(prometheus.CounterOpts{
-			Name: "dynk8s_artifact_requests_total",
-			Help: "Requests to the artifact endpoint by artifact and HTTP status code.",
-		}, []string{"artifact", "code"}),
+		metrics: newMetrics(cfg.Registerer),
+		log:     newRequestLog(cfg.Logger),
 	}
 }
 
 // request is what is known of one request while it is answered.
 type request struct {
-	route route
-	id    instance.ID // empty when the path names none
-	code  int
+	start  time.Time
+	source netip.Addr
+	route  route
+	id     instance.ID // empty when the path names none
+	let    bool        // in, by the Authorizer
+	code   int
+	reason string // why it was refused, else empty
 }
 
 // ServeHTTP answers one request, counts it once and logs it once.
 func (h *artifactHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	start := time.Now()
-	var req request
+	req := request{start: time.Now(), source: h.trusted.source(r), route: noRoute}
+	r = withSource(r, req.source)
+	leaveBody(w, r)
 	body, err := h.fetch(r, &req)
 	if err != nil {
-		a := answerTo(err)
-		h.logReason(r.Context(), req, a, err)
-		body = h.refuse(w, &req, a)
+		body = h.refuse(w, r, &req, err)
 	} else {
 		req.code = http.StatusOK
 		w.Header().Set("Content-Type", req.route.contentType)
 	}
 	write(w, req.code, body)
-	h.requests.WithLabelValues(req.route.artifact, strconv.Itoa(req.code)).Inc()
-	h.log.Info("artifact request", "artifact", req.route.artifact, "instance", req.id, "code", req.code,
-		"method", r.Method, "remote", r.RemoteAddr, "duration", time.Since(start))
+	h.metrics.count(req.route.artifact, req.code, req.reason)
+	h.log.access(r, req)
+}
+
+// leaveBody makes sure that nothing of a request's body is read. net/http would
+// read some of it after the answer, to find where the next request begins: the
+// connection is closed instead, over HTTP/2 when the streams that are open have
+// their answers.
+func leaveBody(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength == 0 {
+		return
+	}
+	w.Header().Set("Connection", "close")
+	// Without it net/http still waits for a body of up to 256 KiB; over HTTP/2 it
+	// makes it drop what comes.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // every connection can
 }
 
 // fetch finds out what is asked for and renders it, filling req on the way. A
@@ -71,6 +86,9 @@ func (h *artifactHandler) fetch(r *http.Request, req *request) (body []byte, err
 			body, err = nil, recovery.Error(p)
 		}
 	}()
+	if err := h.limiter.take(req.source); err != nil {
+		return nil, err
+	}
 	rt, rest, found := find(h.routes, r.URL.Path)
 	req.route = rt
 	// No route needs an encoded character, and a guard in front may not see
@@ -95,32 +113,27 @@ func (h *artifactHandler) render(r *http.Request, req *request) ([]byte, error) 
 	if err := h.auth.Authorize(r.WithContext(ctx), req.id); err != nil {
 		return nil, fmt.Errorf("%w: %w", errRefused, err)
 	}
+	req.let = true
 	return req.route.render(ctx, req.id)
 }
 
-// refuse sets the headers of a refusal and returns its body.
-func (h *artifactHandler) refuse(w http.ResponseWriter, req *request, a answer) []byte {
-	req.code = a.code
+// refuse sets the headers of an answer without an artifact and returns its body.
+func (h *artifactHandler) refuse(w http.ResponseWriter, r *http.Request, req *request, err error) []byte {
+	a := answerTo(err)
+	req.code, req.reason = a.code, reasonOf(err)
+	h.log.reason(r.Context(), *req, err)
 	header := w.Header()
 	header.Set("Content-Type", "text/plain; charset=utf-8")
 	if a.retryAfter != "" {
 		header.Set("Retry-After", a.retryAfter)
 	}
-	if a.code == http.StatusMethodNotAllowed {
+	switch a.code {
+	case http.StatusUnauthorized:
+		header.Set("WWW-Authenticate", "Instance-Identity")
+	case http.StatusMethodNotAllowed:
 		header.Set("Allow", "GET, HEAD")
 	}
 	return []byte(a.body)
-}
-
-// logReason keeps what the caller is not told. Only what an operator should
-// look at is worth a warning.
-func (h *artifactHandler) logReason(ctx context.Context, req request, a answer, err error) {
-	level := slog.LevelDebug
-	if a.code == http.StatusForbidden || a.code == http.StatusServiceUnavailable {
-		level = slog.LevelWarn
-	}
-	h.log.Log(ctx, level, "artifact not served",
-		"artifact", req.route.artifact, "instance", req.id, "code", a.code, "err", err)
 }
 
 // write sends an answer. net/http drops the body of an answer to HEAD.

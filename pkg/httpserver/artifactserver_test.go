@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
@@ -60,23 +62,25 @@ func checkHeader(t *testing.T, r response, want map[string]string) {
 	}
 }
 
+// unknownPaths are no routes, though some nearly are.
+var unknownPaths = []string{
+	"/", "//", "/wireguard/config", "/wireguard/config/", "/wireguard/config//" + string(testID),
+	"//wireguard/config/" + string(testID), "/wireguard/./config/" + string(testID),
+	wireGuardPath + "/", wireGuardPath + "0", wireGuardPath + "%00", wireGuardPath + "%0a",
+	wireGuardPath + "%2f..%2f" + string(testID), "/wireguard%2fconfig/" + string(testID), "/kubeadm/join/i%2D0123456789abcdef0",
+	"/kubeadm/join/../../wireguard/config/" + string(testID),
+	"/wireguard/config/i-0123456789ABCDEF0", "/wireguard/config/i-0123", "/wireguard/config/%20" + string(testID),
+	"/wireguard/config/i-0123456789abcdef0,a=b", "/wireguard/config/i-0123456789abcdef0%20or%201=1",
+	"/Wireguard/config/" + string(testID), "/healthz", "/metrics", "/readyz", "/debug/pprof/",
+	"/" + strings.Repeat("a", 12000), "/wireguard/config/" + strings.Repeat("i", 12000),
+	"/wireguard/config/" + strings.Repeat("../", 3000),
+}
+
 // Whatever the path, who does not know a valid one learns nothing from answers.
 func TestUnknownPathsLookTheSame(t *testing.T) {
 	t.Parallel()
 	s := serve(t, fixedArtifacts{}, AnyCaller())
-	paths := []string{
-		"/", "//", "/wireguard/config", "/wireguard/config/", "/wireguard/config//" + string(testID),
-		"//wireguard/config/" + string(testID), "/wireguard/./config/" + string(testID),
-		wireGuardPath + "/", wireGuardPath + "0", wireGuardPath + "%00", wireGuardPath + "%0a",
-		wireGuardPath + "%2f..%2f" + string(testID), "/wireguard%2fconfig/" + string(testID), "/kubeadm/join/i%2D0123456789abcdef0",
-		"/kubeadm/join/../../wireguard/config/" + string(testID),
-		"/wireguard/config/i-0123456789ABCDEF0", "/wireguard/config/i-0123", "/wireguard/config/%20" + string(testID),
-		"/wireguard/config/i-0123456789abcdef0,a=b", "/wireguard/config/i-0123456789abcdef0%20or%201=1",
-		"/Wireguard/config/" + string(testID), "/healthz", "/metrics", "/readyz", "/debug/pprof/",
-		"/" + strings.Repeat("a", 12000), "/wireguard/config/" + strings.Repeat("i", 12000),
-		"/wireguard/config/" + strings.Repeat("../", 3000),
-	}
-	for _, path := range paths {
+	for _, path := range unknownPaths {
 		got := send(t, s, "GET "+path)
 		if got.code != 404 || got.body != "not found\n" {
 			t.Errorf("%.60s: %d %.100q", path, got.code, got.body)
@@ -108,7 +112,7 @@ func TestOtherMethods(t *testing.T) {
 func TestErrorsBecomeStatus(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("the API server is away, " + secret)
-	panicking := oneAnswer(func(context.Context) ([]byte, error) { panic("holding " + secret) })
+	bursting := oneAnswer(func(context.Context) ([]byte, error) { panic("holding " + secret) })
 	crashing := oneAnswer(func(context.Context) ([]byte, error) { return []byte{[]byte(nil)[0]}, nil })
 	tests := map[string]struct {
 		artifacts  Artifacts
@@ -119,10 +123,14 @@ func TestErrorsBecomeStatus(t *testing.T) {
 	}{
 		"not allocated": {failing(fmt.Errorf("a: %w", lifecycle.ErrNotAllocated)), AnyCaller(), 404, "not found\n", "5"},
 		"broken":        {failing(broken), AnyCaller(), 503, "try again later\n", "10"},
-		"panic":         {panicking, AnyCaller(), 503, "try again later\n", "10"},
+		"panic":         {bursting, AnyCaller(), 503, "try again later\n", "10"},
 		"crash":         {crashing, AnyCaller(), 503, "try again later\n", "10"},
-		"refused":       {fixedArtifacts{}, refusing{}, 403, "forbidden\n", ""},
-		"refused first": {failing(broken), refusing{}, 403, "forbidden\n", ""},
+		"closed":        {failing(fmt.Errorf("a: %w", lifecycle.ErrClosed)), AnyCaller(), 403, "forbidden\n", ""},
+		"auth panic":    {fixedArtifacts{}, panicking, 503, "try again later\n", "10"},
+		"undecided":     {fixedArtifacts{}, undecided, 503, "try again later\n", "10"},
+		"anonymous":     {fixedArtifacts{}, noCredentials, 401, "unauthorized\n", ""},
+		"refused":       {fixedArtifacts{}, refusing, 403, "forbidden\n", ""},
+		"refused first": {failing(broken), refusing, 403, "forbidden\n", ""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -146,18 +154,30 @@ func TestRequestsAreCountedAndLogged(t *testing.T) {
 	t.Parallel()
 	var logged logBuffer
 	reg := prometheus.NewRegistry()
-	s := newTestServer(t, fixedArtifacts{}, AnyCaller(), ArtifactConfig{Registerer: reg, Logger: logged.logger()})
+	withHeader := authorizerFunc(func(r *http.Request) error {
+		if r.Header.Get("Authorization") == "" {
+			return ErrNoCredentials
+		}
+		return nil
+	})
+	s := newTestServer(t, fixedArtifacts{}, withHeader, ArtifactConfig{Registerer: reg, Logger: logged.logger()})
 	stop := run(t, s)
-	send(t, s, "GET "+wireGuardPath)
-	send(t, s, "HEAD "+wireGuardPath)
-	send(t, s, "GET /kubeadm/join/i-11111111111111111")
-	send(t, s, "GET /kubeadm/kubeconfig/nonsense")
-	send(t, s, "POST "+kubeconfigPath)
+	const valid = "Authorization: anything"
+	send(t, s, "GET "+wireGuardPath, valid)
+	send(t, s, "HEAD "+wireGuardPath, valid)
+	send(t, s, "GET /kubeadm/join/i-11111111111111111", valid)
+	send(t, s, "GET "+joinPath)
+	send(t, s, "GET /kubeadm/kubeconfig/nonsense", valid)
+	send(t, s, "POST "+kubeconfigPath, valid)
 	send(t, s, "GET /favicon.ico")
 	stop()
 	want := `
+# HELP dynk8s_artifact_refusals_total Requests to the artifact endpoint that were refused (401, 403, 429), by reason.
+# TYPE dynk8s_artifact_refusals_total counter
+dynk8s_artifact_refusals_total{reason="no_credentials"} 1
 # HELP dynk8s_artifact_requests_total Requests to the artifact endpoint by artifact and HTTP status code.
 # TYPE dynk8s_artifact_requests_total counter
+dynk8s_artifact_requests_total{artifact="join_configuration",code="401"} 1
 dynk8s_artifact_requests_total{artifact="join_configuration",code="404"} 1
 dynk8s_artifact_requests_total{artifact="kubeconfig",code="404"} 1
 dynk8s_artifact_requests_total{artifact="kubeconfig",code="405"} 1
@@ -167,10 +187,12 @@ dynk8s_artifact_requests_total{artifact="wireguard_config",code="200"} 2
 	if err := testutil.GatherAndCompare(reg, strings.NewReader(want)); err != nil {
 		t.Error(err)
 	}
-	if n := strings.Count(logged.String(), `level=INFO msg="artifact request"`); n != 6 {
-		t.Errorf("%d access log lines for 6 requests:\n%s", n, &logged)
+	for level, want := range map[string]int{"INFO": 3, "DEBUG": 4} { // whoever was let in, and others
+		if n := strings.Count(logged.String(), "level="+level+` msg="artifact request"`); n != want {
+			t.Errorf("%d access log lines of level %s, want %d:\n%s", n, level, want, &logged)
+		}
 	}
-	line := `msg="artifact request" artifact=wireguard_config instance=` + string(testID) + " code=200 method=GET remote=127.0.0.1:"
+	line := `msg="artifact request" artifact=wireguard_config instance=` + string(testID) + " code=200 method=GET source=127.0.0.1 remote=127.0.0.1:"
 	if !strings.Contains(logged.String(), line) {
 		t.Errorf("logged:\n%s", &logged)
 	}
@@ -180,20 +202,24 @@ dynk8s_artifact_requests_total{artifact="wireguard_config",code="200"} 2
 func TestLogHoldsReasonsButNoSecrets(t *testing.T) {
 	t.Parallel()
 	var logged logBuffer
-	panicking := oneAnswer(func(context.Context) ([]byte, error) { panic(errors.New("holding " + secret)) })
+	bursting := oneAnswer(func(context.Context) ([]byte, error) { panic(errors.New("holding " + secret)) })
 	crashing := oneAnswer(func(context.Context) ([]byte, error) { return []byte{[]byte(nil)[0]}, nil })
-	for _, a := range []Artifacts{fixedArtifacts{}, failing(errors.New("API server away")), panicking, crashing} {
-		for _, auth := range []Authorizer{AnyCaller(), refusing{}} {
-			s := newTestServer(t, a, auth, ArtifactConfig{Logger: logged.logger()})
+	trusted := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	for _, a := range []Artifacts{fixedArtifacts{}, failing(errors.New("API server away")), bursting, crashing} {
+		for _, auth := range []Authorizer{AnyCaller(), refusing, noCredentials, undecided, panicking} {
+			s := newTestServer(t, a, auth, ArtifactConfig{Logger: logged.logger(), TrustedProxies: trusted})
 			stop := run(t, s)
 			for _, path := range []string{wireGuardPath, kubeconfigPath, joinPath, "/kubeadm/join/x", "/" + secret} {
-				send(t, s, "GET "+path, "Authorization: Bearer "+secret)
-				send(t, s, "DELETE "+path+"?token="+secret)
+				send(t, s, "GET "+path, "Authorization: Bearer "+secret, "X-Forwarded-For: "+secret)
+				send(t, s, "DELETE "+path+"?token="+secret, "Authorization: Bearer "+secret)
 			}
 			stop()
 		}
 	}
-	for _, reason := range []string{"API server away", "signed by a stranger", "panic with a value of type *errors.errorString", "index out of range", "artifactserver_test.go"} {
+	for _, reason := range []string{
+		"API server away", "signed by a stranger", "no document", "EC2 is away", "panic with a value of type string",
+		"panic with a value of type *errors.errorString", "index out of range", "artifactserver_test.go",
+	} {
 		if !strings.Contains(logged.String(), reason) {
 			t.Errorf("the log does not say %q", reason)
 		}
@@ -237,6 +263,7 @@ func TestNewArtifactServerRefuses(t *testing.T) {
 		"only a cert":     {AnyCaller(), ArtifactConfig{Address: "127.0.0.1:0", CertFile: "a"}, "both or not at all"},
 		"only a key":      {AnyCaller(), ArtifactConfig{Address: "127.0.0.1:0", KeyFile: "a"}, "both or not at all"},
 		"no such file":    {AnyCaller(), ArtifactConfig{Address: "127.0.0.1:0", CertFile: "/nonexistent/a", KeyFile: "/nonexistent/b"}, "no such file"},
+		"bad network":     {AnyCaller(), ArtifactConfig{Address: "127.0.0.1:0", TrustedProxies: make([]netip.Prefix, 1)}, "trusted proxies: entry 0"},
 		"no certificates": {AnyCaller(), ArtifactConfig{Address: "127.0.0.1:0", CertFile: "doc.go", KeyFile: "doc.go"}, "certificate"},
 	}
 	for name, tt := range tests {

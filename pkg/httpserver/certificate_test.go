@@ -19,7 +19,7 @@ import (
 // keyPair is a certificate with the given serial number and its key, PEM.
 type keyPair struct{ cert, key []byte }
 
-func newKeyPair(t *testing.T, serial int64) keyPair {
+func newKeyPair(t testing.TB, serial int64) keyPair {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -43,7 +43,7 @@ func newKeyPair(t *testing.T, serial int64) keyPair {
 }
 
 // replace moves a new file into place, as those who rotate certificates do.
-func replace(t *testing.T, file string, content []byte) {
+func replace(t testing.TB, file string, content []byte) {
 	t.Helper()
 	if err := os.WriteFile(file+".new", content, 0o600); err != nil {
 		t.Fatal(err)
@@ -53,14 +53,21 @@ func replace(t *testing.T, file string, content []byte) {
 	}
 }
 
-// tlsServer serves artifacts with a certificate of serial number 1.
-func tlsServer(t *testing.T, logged *logBuffer) (s *Server, certFile, keyFile string) {
+// certificateFiles hold a certificate of serial number 1.
+func certificateFiles(t testing.TB) (certFile, keyFile string) {
 	t.Helper()
 	dir := t.TempDir()
 	certFile, keyFile = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
 	pair := newKeyPair(t, 1)
 	replace(t, certFile, pair.cert)
 	replace(t, keyFile, pair.key)
+	return certFile, keyFile
+}
+
+// tlsServer serves artifacts with a certificate of serial number 1.
+func tlsServer(t *testing.T, logged *logBuffer) (s *Server, certFile, keyFile string) {
+	t.Helper()
+	certFile, keyFile = certificateFiles(t)
 	s = newTestServer(t, fixedArtifacts{}, AnyCaller(),
 		ArtifactConfig{CertFile: certFile, KeyFile: keyFile, Logger: logged.logger()})
 	run(t, s)
@@ -69,9 +76,9 @@ func tlsServer(t *testing.T, logged *logBuffer) (s *Server, certFile, keyFile st
 
 // fetchTLS fetches an artifact and returns the serial number of the server's
 // certificate.
-func fetchTLS(t *testing.T, s *Server, config *tls.Config) int64 {
+func fetchTLS(t *testing.T, s *Server) int64 {
 	t.Helper()
-	conn := tls.Client(dial(t, s), config)
+	conn := tls.Client(dial(t, s), trusting("http/1.1"))
 	if _, err := conn.Write([]byte("GET " + joinPath + " HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n")); err != nil {
 		t.Errorf("TLS: %v", err)
 		return 0
@@ -82,9 +89,25 @@ func fetchTLS(t *testing.T, s *Server, config *tls.Config) int64 {
 	return conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
 }
 
+// fetchHTTP2 is fetchTLS over HTTP/2.
+func fetchHTTP2(t *testing.T, s *Server) (serial int64) {
+	t.Helper()
+	config := trusting()
+	config.VerifyConnection = func(state tls.ConnectionState) error {
+		serial = state.PeerCertificates[0].SerialNumber.Int64()
+		return nil
+	}
+	client := http2Client(t, s, config)
+	defer client.CloseIdleConnections()
+	if got := get(t, client, joinPath); got.code != 200 || !strings.Contains(got.body, secret) {
+		t.Errorf("HTTP/2: got %d %q", got.code, got.body)
+	}
+	return serial
+}
+
 // trusting is for certificates that the test made itself.
-func trusting() *tls.Config {
-	return &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}}
+func trusting(protocols ...string) *tls.Config {
+	return &tls.Config{InsecureSkipVerify: true, NextProtos: protocols}
 }
 
 func TestCertificateRotation(t *testing.T) {
@@ -93,8 +116,11 @@ func TestCertificateRotation(t *testing.T) {
 	s, certFile, keyFile := tlsServer(t, &logged)
 	want := func(serial int64, when string) {
 		t.Helper()
-		if got := fetchTLS(t, s, trusting()); got != serial {
+		if got := fetchTLS(t, s); got != serial {
 			t.Errorf("%s: certificate %d is served, want %d", when, got, serial)
+		}
+		if got := fetchHTTP2(t, s); got != serial {
+			t.Errorf("%s: certificate %d is served over HTTP/2, want %d", when, got, serial)
 		}
 	}
 	want(1, "at start")
@@ -154,7 +180,7 @@ func TestCertificateRotationByLink(t *testing.T) {
 	})
 	run(t, s)
 	for serial := int64(1); serial <= 3; serial++ {
-		if got := fetchTLS(t, s, trusting()); got != serial {
+		if got := fetchTLS(t, s); got != serial {
 			t.Errorf("certificate %d is served, want %d", got, serial)
 		}
 		swap(serial + 1)
@@ -169,7 +195,8 @@ func TestRotationWhileServing(t *testing.T) {
 	for range 4 {
 		wg.Go(func() {
 			for range 10 {
-				fetchTLS(t, s, trusting())
+				fetchTLS(t, s)
+				fetchHTTP2(t, s)
 			}
 		})
 	}
@@ -179,7 +206,7 @@ func TestRotationWhileServing(t *testing.T) {
 		replace(t, keyFile, pair.key)
 	}
 	wg.Wait()
-	if got := fetchTLS(t, s, trusting()); got != 11 {
+	if got := fetchTLS(t, s); got != 11 {
 		t.Errorf("certificate %d is served in the end", got)
 	}
 }
@@ -188,14 +215,16 @@ func TestTLSRefusesWhatIsOld(t *testing.T) {
 	t.Parallel()
 	var logged logBuffer
 	s, _, _ := tlsServer(t, &logged)
-	old := trusting()
+	old := trusting("h2", "http/1.1")
 	old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
 	if err := tls.Client(dial(t, s), old).Handshake(); err == nil {
 		t.Error("TLS 1.1 is accepted")
 	}
-	conn := tls.Client(dial(t, s), trusting())
-	if err := conn.Handshake(); err != nil || conn.ConnectionState().NegotiatedProtocol != "http/1.1" {
-		t.Errorf("protocol %q, %v", conn.ConnectionState().NegotiatedProtocol, err)
+	for want, offered := range map[string][]string{"h2": {"http/1.1", "h2"}, "http/1.1": {"http/1.1"}, "": nil} {
+		conn := tls.Client(dial(t, s), trusting(offered...))
+		if err := conn.Handshake(); err != nil || conn.ConnectionState().NegotiatedProtocol != want {
+			t.Errorf("protocol %q of %q, %v", conn.ConnectionState().NegotiatedProtocol, offered, err)
+		}
 	}
 	if got := send(t, s, "GET "+joinPath); got.code != 400 || strings.Contains(got.body, secret) {
 		t.Errorf("plain HTTP: %d %q", got.code, got.body)

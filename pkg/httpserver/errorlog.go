@@ -2,24 +2,37 @@ package httpserver
 
 import (
 	"bytes"
-	"context"
 	"log"
 	"log/slog"
+	"slices"
 	"strings"
 )
 
+// errorLogLines is how many warnings a second net/http may write.
+const errorLogLines = 10
+
 // errorLog brings what net/http has to say into the structured log.
-type errorLog struct{ log *slog.Logger }
+type errorLog struct {
+	log   *slog.Logger
+	lines *brake
+}
 
-func newErrorLog(l *slog.Logger) *log.Logger { return log.New(errorLog{l}, "", 0) }
+func newErrorLog(l *slog.Logger) *log.Logger {
+	return log.New(errorLog{l, newBrake(errorLogLines)}, "", 0)
+}
 
-// Write logs one message. Handshakes that fail are everyday life on a port that
-// faces the internet.
+// everyday are how messages begin of what peers do. It is everyday life on a
+// port that faces the internet.
+var everyday = []string{"http: TLS handshake error", "http2: server", "timeout waiting for "}
+
+// Write logs one message.
 func (e errorLog) Write(p []byte) (int, error) {
-	message, level := string(bytes.TrimSpace(p)), slog.LevelWarn
-	if strings.HasPrefix(message, "http: TLS handshake error") {
-		level = slog.LevelDebug
+	message := string(bytes.TrimSpace(p))
+	begins := func(prefix string) bool { return strings.HasPrefix(message, prefix) }
+	if slices.ContainsFunc(everyday, begins) {
+		e.log.Debug("http server", "err", message)
+	} else if held, ok := e.lines.pass(); ok {
+		e.log.Warn("http server", "err", message, "suppressed", held)
 	}
-	e.log.Log(context.Background(), level, "http server", "err", message)
 	return len(p), nil
 }

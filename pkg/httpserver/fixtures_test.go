@@ -74,12 +74,28 @@ func gated(started chan<- struct{}, release <-chan struct{}) oneAnswer {
 	}
 }
 
-// refusing lets nobody in.
-type refusing struct{}
+// authorizerFunc asks itself.
+type authorizerFunc func(*http.Request) error
 
-func (refusing) Authorize(*http.Request, instance.ID) error {
-	return errors.New("signed by a stranger")
+func (f authorizerFunc) Authorize(r *http.Request, _ instance.ID) error { return f(r) }
+
+// refusingWith lets nobody in.
+func refusingWith(err error) Authorizer {
+	return authorizerFunc(func(*http.Request) error { return err })
 }
+
+var (
+	refusing      = refusingWith(errors.New("signed by a stranger"))
+	noCredentials = refusingWith(fmt.Errorf("no document: %w", ErrNoCredentials))
+	undecided     = refusingWith(fmt.Errorf("EC2 is away: %w", ErrUndecided))
+	panicking     = authorizerFunc(func(*http.Request) error { panic("holding " + secret) })
+)
+
+// wordedError has a word for the metric.
+type wordedError struct{ word string }
+
+func (e wordedError) Error() string  { return "refused with a word" }
+func (e wordedError) Reason() string { return e.word }
 
 // logBuffer can be written and read at the same time.
 type logBuffer struct {
@@ -103,16 +119,32 @@ func (b *logBuffer) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-var quiet = slog.New(slog.DiscardHandler)
+var (
+	quiet    = slog.New(slog.DiscardHandler)
+	noLimits = Limits{PerSource: -1, Total: -1}
+)
 
-// newTestServer opens a server of artifacts on a free port of loopback.
-func newTestServer(t *testing.T, a Artifacts, auth Authorizer, cfg ArtifactConfig) *Server {
-	t.Helper()
-	cfg.Address = "127.0.0.1:0"
+// newTestHandler is for tests that need no server.
+func newTestHandler(a Artifacts, auth Authorizer) *artifactHandler {
+	return newArtifactHandler(a, auth, nil, ArtifactConfig{Logger: quiet, Limits: noLimits})
+}
+
+// withTestDefaults has a logger, and no limits unless the test is about them.
+func withTestDefaults(cfg ArtifactConfig) ArtifactConfig {
 	if cfg.Logger == nil {
 		cfg.Logger = quiet
 	}
-	s, err := NewArtifactServer(a, auth, cfg)
+	if cfg.Limits == (Limits{}) {
+		cfg.Limits = noLimits
+	}
+	return cfg
+}
+
+// newTestServer opens a server of artifacts on a free port of loopback.
+func newTestServer(t testing.TB, a Artifacts, auth Authorizer, cfg ArtifactConfig) *Server {
+	t.Helper()
+	cfg.Address = "127.0.0.1:0"
+	s, err := NewArtifactServer(a, auth, withTestDefaults(cfg))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +152,7 @@ func newTestServer(t *testing.T, a Artifacts, auth Authorizer, cfg ArtifactConfi
 }
 
 // run runs s until the test ends or stop is called, which waits for its end.
-func run(t *testing.T, s *Server) (stop func()) {
+func run(t testing.TB, s *Server) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -166,6 +198,10 @@ func send(t *testing.T, s *Server, requestLine string, headers ...string) respon
 	}
 	return receive(t, conn, requestLine)
 }
+
+// plainRequest is a request as it stands on the wire, which leaves the
+// connection open.
+func plainRequest(line string) string { return line + " HTTP/1.1\r\nHost: test\r\n\r\n" }
 
 func receive(t *testing.T, conn net.Conn, requestLine string) response {
 	t.Helper()

@@ -19,19 +19,25 @@ type OperationsConfig struct {
 	// Ready returns nil when the program can do its work, else the reason why
 	// not, which is served to the caller. Nil means always ready.
 	Ready func() error
+	// Pprof also serves Go's profiles under /debug/pprof/, all but the command
+	// line. They tell much of the program and cost it time.
+	Pprof bool
 	// Logger may be nil for slog.Default().
 	Logger *slog.Logger
 }
 
 // NewOperationsServer opens the port and returns a server of /healthz, /readyz
-// and /metrics.
+// and /metrics, and of /debug/pprof/ if cfg says so. Answers have twenty seconds,
+// profiles that take a time are given that time on top.
 func NewOperationsServer(cfg OperationsConfig) (*Server, error) {
 	log := orDefault(cfg.Logger)
-	s, err := newServer(cfg.Address, newOperationsHandler(cfg, log), nil, operationsShutdown, log)
+	listener, err := listen(cfg.Address)
 	if err != nil {
 		return nil, fmt.Errorf("operations server: %w", err)
 	}
-	return s, nil
+	return newServer(serverConfig{
+		listener: listener, handler: newOperationsHandler(cfg, log), shutdown: operationsShutdown, log: log,
+	}), nil
 }
 
 func newOperationsHandler(cfg OperationsConfig, log *slog.Logger) http.Handler {
@@ -50,6 +56,9 @@ func newOperationsHandler(cfg OperationsConfig, log *slog.Logger) http.Handler {
 		ErrorHandling: promhttp.ContinueOnError,
 		Timeout:       handlerTimeout,
 	}))
+	if cfg.Pprof {
+		addPprof(mux)
+	}
 	return mux
 }
 

@@ -19,8 +19,8 @@ type route struct {
 	render      func(context.Context, instance.ID) ([]byte, error)
 }
 
-// noArtifact is the word in metrics and logs for a path that is no route.
-const noArtifact = "none"
+// noRoute is what a path belongs to that is no route, or was not looked at.
+var noRoute = route{artifact: "none"}
 
 // The routes. /wireguard/config/ is in use already and must not change.
 func newRoutes(a Artifacts) []route {
@@ -40,5 +40,5 @@ func find(routes []route, path string) (rt route, rest string, found bool) {
 			return rt, rest, true
 		}
 	}
-	return route{artifact: noArtifact}, "", false
+	return noRoute, "", false
 }

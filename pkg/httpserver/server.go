@@ -31,6 +31,24 @@ const (
 // maxHeaderBytes leaves room for a signed identity document in a header.
 const maxHeaderBytes = 16 << 10
 
+// http2Limits are for clients that fetch a few small answers and send nothing
+// but headers. net/http itself closes connections that do not say what they
+// want within idleTimeout.
+func http2Limits() *http.HTTP2Config {
+	return &http.HTTP2Config{
+		MaxConcurrentStreams: 16,
+		MaxReadFrameSize:     16 << 10, // the least there is
+		// What a client may send of bodies, which nobody reads.
+		MaxReceiveBufferPerConnection: 64 << 10, // the least there is
+		MaxReceiveBufferPerStream:     16 << 10,
+		// A connection on which nothing arrives is asked whether it still lives. In
+		// the middle of its headers a client cannot answer: this ends slow ones.
+		SendPingTimeout:  10 * time.Second,
+		PingTimeout:      5 * time.Second,
+		WriteByteTimeout: 10 * time.Second,
+	}
+}
+
 // Server is a listener that is open and the handler that will serve it.
 type Server struct {
 	listener net.Listener
@@ -39,39 +57,43 @@ type Server struct {
 	log      *slog.Logger
 }
 
-var errNoAddress = errors.New("no address to listen on")
+// serverConfig is what servers differ in.
+type serverConfig struct {
+	listener net.Listener
+	handler  http.Handler
+	tls      *tls.Config   // nil: plain HTTP
+	shutdown time.Duration // for requests under way
+	log      *slog.Logger
+}
 
-// newServer opens the listener, so that an address in use is an error at start.
-// tlsConfig may be nil for plain HTTP.
-func newServer(address string, handler http.Handler, tlsConfig *tls.Config, shutdown time.Duration, log *slog.Logger) (*Server, error) {
-	if address == "" {
-		return nil, errNoAddress
-	}
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("open port: %w", err)
-	}
-	// Few small answers need no HTTP/2, and less of it faces the internet.
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
+func newServer(cfg serverConfig) *Server {
 	return &Server{
-		listener: listener,
-		shutdown: shutdown,
-		log:      log,
+		listener: cfg.listener,
+		shutdown: cfg.shutdown,
+		log:      cfg.log,
 		http: &http.Server{
-			Handler:           handler,
-			TLSConfig:         tlsConfig,
-			Protocols:         protocols,
+			Handler:           cfg.handler,
+			TLSConfig:         cfg.tls,
+			Protocols:         protocols(cfg.tls != nil),
+			HTTP2:             http2Limits(),
 			ReadHeaderTimeout: readHeaderTimeout,
 			ReadTimeout:       readTimeout,
 			WriteTimeout:      writeTimeout,
 			IdleTimeout:       idleTimeout,
 			MaxHeaderBytes:    maxHeaderBytes,
-			ErrorLog:          newErrorLog(log),
+			ErrorLog:          newErrorLog(cfg.log),
 			// "OPTIONS *" gets the same answers as everything else.
 			DisableGeneralOptionsHandler: true,
 		},
-	}, nil
+	}
+}
+
+// protocols leaves out HTTP/2 without TLS, which nobody needs.
+func protocols(overTLS bool) *http.Protocols {
+	p := new(http.Protocols)
+	p.SetHTTP1(true)
+	p.SetHTTP2(overTLS)
+	return p
 }
 
 // Addr is the address the server listens on, with the port it was given when
@@ -82,8 +104,8 @@ func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 func (s *Server) Close() error { return s.listener.Close() }
 
 // Run serves until ctx is done, then lets requests under way finish: artifacts
-// for at most ten seconds, operations for two. It returns nil when it stopped because of ctx. A Server runs
-// once.
+// for at most ten seconds, operations for two. It returns nil when it stopped
+// because of ctx. A Server runs once.
 func (s *Server) Run(ctx context.Context) error {
 	served := make(chan error, 1)
 	go func() { served <- s.serve() }()

@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -25,6 +26,25 @@ func TestHeaderLimit(t *testing.T) {
 	}
 	if got := send(t, s, "GET /"+strings.Repeat("a", 24<<10)); got.code != 431 {
 		t.Errorf("path of 24 KiB: %d", got.code)
+	}
+}
+
+// Of headers of 1 MiB no more than the limit and a buffer is read.
+func TestHugeHeader(t *testing.T) {
+	t.Parallel()
+	for _, head := range []string{"GET " + joinPath + " HTTP/1.1\r\nHost: test\r\nAuthorization: ", "GET /", "", "GET " + joinPath + " HTTP/1.1\r\n: "} {
+		synctest.Test(t, func(t *testing.T) {
+			conn := servePipes(t, fixedArtifacts{}, AnyCaller(), ArtifactConfig{}).mustDial(t, "192.0.2.1:1")
+			answer := make(chan []byte, 1)
+			go func() { all, _ := io.ReadAll(conn); answer <- all }()
+			n, err := io.WriteString(conn, head+strings.Repeat("a", 1<<20)+"\r\n\r\n")
+			if err == nil || n > maxHeaderBytes+8<<10 {
+				t.Errorf("%d bytes were read, %v", n, err)
+			}
+			if got := string(<-answer); !strings.HasPrefix(got, "HTTP/1.1 431 ") {
+				t.Errorf("%.40q: %q", head, got)
+			}
+		})
 	}
 }
 

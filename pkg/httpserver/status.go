@@ -3,6 +3,7 @@ package httpserver
 import (
 	"errors"
 	"net/http"
+	"strconv"
 
 	"dynk8s.du5t1n.me/provisioner/pkg/lifecycle"
 )
@@ -11,7 +12,7 @@ import (
 var (
 	errNoRoute = errors.New("no such artifact")
 	errMethod  = errors.New("method not allowed")
-	errRefused = errors.New("refused by the authorizer")
+	errRefused = errors.New("not let in by the authorizer")
 )
 
 // Seconds after which an instance should ask again: soon while it waits for its
@@ -28,20 +29,43 @@ type answer struct {
 	retryAfter string // seconds; empty: no header
 }
 
+var (
+	notFound  = answer{http.StatusNotFound, "not found\n", ""}
+	forbidden = answer{http.StatusForbidden, "forbidden\n", ""}
+	broken    = answer{http.StatusServiceUnavailable, "try again later\n", retryBroken}
+)
+
 // answerTo turns an error into an answer. Nothing of the error's text is in
 // it: tell the log, not the caller.
 func answerTo(err error) answer {
-	const notFound = "not found\n"
+	var tooMany *tooManyRequests
 	switch {
+	case errors.As(err, &tooMany):
+		return answer{http.StatusTooManyRequests, "too many requests\n", strconv.Itoa(tooMany.seconds)}
 	case errors.Is(err, errNoRoute):
-		return answer{http.StatusNotFound, notFound, ""}
+		return notFound
 	case errors.Is(err, errMethod):
 		return answer{http.StatusMethodNotAllowed, "method not allowed\n", ""}
 	case errors.Is(err, errRefused):
-		return answer{http.StatusForbidden, "forbidden\n", ""}
+		return answerToRefusal(err)
+	case errors.Is(err, lifecycle.ErrClosed):
+		return forbidden
 	case errors.Is(err, lifecycle.ErrNotAllocated):
-		return answer{http.StatusNotFound, notFound, retryAllocated}
+		return answer{notFound.code, notFound.body, retryAllocated}
 	default:
-		return answer{http.StatusServiceUnavailable, "try again later\n", retryBroken}
+		return broken
+	}
+}
+
+// answerToRefusal is for errors of the Authorizer, whatever else they wrap:
+// what is not its own word for something else is a no.
+func answerToRefusal(err error) answer {
+	switch {
+	case errors.Is(err, ErrNoCredentials):
+		return answer{http.StatusUnauthorized, "unauthorized\n", ""}
+	case errors.Is(err, ErrUndecided):
+		return broken
+	default:
+		return forbidden
 	}
 }

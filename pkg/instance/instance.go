@@ -2,6 +2,7 @@ package instance
 
 import (
 	"errors"
+	"net/netip"
 	"time"
 )
 
@@ -23,6 +24,9 @@ type Instance struct {
 	Zone string
 	// PrivateDNSName is empty once the instance terminates.
 	PrivateDNSName string
+	// PublicAddresses are its public IPv4 address and its IPv6 addresses; empty
+	// for an instance that has none, or none yet.
+	PublicAddresses []netip.Addr
 	// Tags are empty, for a while, on an instance that was just launched.
 	Tags map[string]string
 }
