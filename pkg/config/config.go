@@ -12,12 +12,13 @@ type Config struct {
 	AWS   AWS   `yaml:"aws"`
 	Queue Queue `yaml:"queue"`
 	// Profiles are tried in order; the first that matches an instance wins.
-	Profiles   []Profile  `yaml:"profiles"`
-	Kubernetes Kubernetes `yaml:"kubernetes"`
-	Reconcile  Reconcile  `yaml:"reconcile"`
-	Artifacts  Artifacts  `yaml:"artifacts"`
-	Operations Operations `yaml:"operations"`
-	Log        Log        `yaml:"log"`
+	Profiles     []Profile    `yaml:"profiles"`
+	Kubernetes   Kubernetes   `yaml:"kubernetes"`
+	Reconcile    Reconcile    `yaml:"reconcile"`
+	Artifacts    Artifacts    `yaml:"artifacts"`
+	Certificates Certificates `yaml:"certificates"`
+	Operations   Operations   `yaml:"operations"`
+	Log          Log          `yaml:"log"`
 }
 
 // AWS is about the account the instances run in.
@@ -65,8 +66,20 @@ type Reconcile struct {
 	GoneGrace time.Duration `yaml:"goneGrace"`
 }
 
+// Certificates is about the certificates that Nodes ask the cluster for.
+type Certificates struct {
+	// Approve lets the program approve or deny the requests of instances that
+	// join, and of their kubelets for serving certificates.
+	Approve bool `yaml:"approve"`
+	// Group is the group of bootstrap tokens whose requests the program decides
+	// on. It must not be one whose requests are approved automatically.
+	Group string `yaml:"group"`
+}
+
 // Operations is about health, readiness and metrics.
 type Operations struct {
 	// Address is host:port to listen on. It must never be exposed.
 	Address string `yaml:"address"`
+	// Pprof serves Go's profiles under /debug/pprof/.
+	Pprof bool `yaml:"pprof"`
 }

@@ -15,26 +15,28 @@ func Defaults() *Config {
 		},
 		Artifacts: Artifacts{
 			Address: ":8080",
+			Limits:  Limits{PerSource: 10, PerSourceBurst: 60, Total: 200, TotalBurst: 400},
 			Kubeadm: Kubeadm{
 				APIVersion:    "v1beta4",
 				DiscoveryFile: "/etc/kubernetes/dynk8s/discovery.conf",
 			},
 			Identity: Identity{Required: true, MaxAge: time.Hour},
 		},
-		Operations: Operations{Address: ":8081"},
-		Log:        Log{Level: "info", Format: "json"},
+		Certificates: Certificates{Group: "system:bootstrappers:dynk8s"},
+		Operations:   Operations{Address: ":8081"},
+		Log:          Log{Level: "info", Format: "json"},
 	}
 }
+
+// kubeadmGroup is the group that kubeadm's own RBAC is bound to: without it, or
+// another one with the same rights, no instance can join. Certificate requests
+// of its members are approved automatically, whatever Node they name.
+const kubeadmGroup = "system:bootstrappers:kubeadm:default-node-token"
 
 // profileDefaults returns the values of settings that a profile leaves out.
 func profileDefaults() Profile {
 	return Profile{
-		BootstrapToken: BootstrapToken{
-			TTL: time.Hour,
-			// kubeadm's own RBAC is bound to this group: without it, or
-			// another one with the same rights, no instance can join.
-			ExtraGroups: []string{"system:bootstrappers:kubeadm:default-node-token"},
-		},
+		BootstrapToken: BootstrapToken{TTL: time.Hour}, // TokenGroups adds the groups
 		Node: Node{
 			NameTemplate: "{{.InstanceID}}",
 			CRISocket:    "unix:///var/run/crio/crio.sock",

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -19,8 +20,25 @@ func doubts(c *Config) []string {
 		d = append(d, "artifacts.identity.required: false hands key and token to whoever knows an instance id: "+
 			"keep the endpoint behind another guard")
 	}
+	if c.Artifacts.TLS.CertFile == "" && len(c.Artifacts.TrustedProxies) == 0 {
+		d = append(d, "artifacts.tls: plain HTTP shows keys and tokens to the network: name certFile and keyFile, "+
+			"or keep the endpoint behind a proxy that ends TLS and name its network in artifacts.trustedProxies")
+	}
+	d = append(d, approvalDoubts(c)...)
 	d = append(d, renewalDoubts(c)...)
 	return append(d, profileDoubts(c.Profiles)...)
+}
+
+// approvalDoubts names the profiles of which a stolen token can become any Node.
+func approvalDoubts(c *Config) []string {
+	var d []string
+	for i, p := range c.Profiles {
+		if c.Certificates.Approve && slices.Contains(c.TokenGroups(p), kubeadmGroup) {
+			d = append(d, fmt.Sprintf("profiles[%d].bootstrapToken.extraGroups: requests of %s are approved automatically, "+
+				"whatever Node they name: remove it", i, kubeadmGroup))
+		}
+	}
+	return d
 }
 
 // renewalDoubts names the profiles whose tokens may expire before a pass renews

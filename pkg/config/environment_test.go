@@ -120,16 +120,21 @@ func TestNamespace(t *testing.T) {
 func TestDoubts(t *testing.T) {
 	t.Parallel()
 	for file, want := range map[string]string{
-		minimal + "reconcile: {goneGrace: 5s}":                                                       "reconcile.goneGrace: ",
-		minimal + "reconcile: {interval: 1h}":                                                        "profiles[0].bootstrapToken.ttl: 1h0m0s may end before a token is renewed",
-		minimal + "artifacts: {identity: {required: false}}":                                         "artifacts.identity.required: ",
-		base + "profiles: [{name: a, matchAll: true}, {name: b, matchAll: true}]":                    "profiles[1]: never reached, as profiles[0]",
-		base + "profiles: [{name: a, selector: [{key: k, absent: true}]}]":                           "profiles[0].selector: matches instances that are too young",
-		base + "profiles: [{name: a, selector: [{key: k, notValues: [x]}, {key: l, absent: true}]}]": "profiles[0].selector: matches instances that are too young",
+		minimal + "reconcile: {goneGrace: 5s}":                                                            "reconcile.goneGrace: ",
+		minimal + "reconcile: {interval: 1h}":                                                             "profiles[0].bootstrapToken.ttl: 1h0m0s may end before a token is renewed",
+		minimal + "artifacts: {identity: {required: false}}":                                              "artifacts.identity.required: ",
+		selected("bootstrapToken: {extraGroups: ['"+kubeadmGroup+"']}") + "certificates: {approve: true}": "profiles[0].bootstrapToken.extraGroups: requests of",
+		base + "profiles: [{name: a, matchAll: true}, {name: b, matchAll: true}]":                         "profiles[1]: never reached, as profiles[0]",
+		base + "profiles: [{name: a, selector: [{key: k, absent: true}]}]":                                "profiles[0].selector: matches instances that are too young",
+		base + "profiles: [{name: a, selector: [{key: k, notValues: [x]}, {key: l, absent: true}]}]":      "profiles[0].selector: matches instances that are too young",
 	} {
 		_, warnings := mustParse(t, testSources(), file)
 		if len(warnings) != 1 || !strings.HasPrefix(warnings[0], want) {
 			t.Errorf("got %q, want %s", warnings, want)
 		}
+	}
+	_, warnings := mustParse(t, sources{environ: inPod}, minimal)
+	if len(warnings) != 1 || !strings.HasPrefix(warnings[0], "artifacts.tls: plain HTTP") {
+		t.Errorf("without TLS and proxy: %q", warnings)
 	}
 }

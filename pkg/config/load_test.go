@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,9 +19,12 @@ queue: {url: "https://sqs.us-east-2.amazonaws.com/123456789012/dynk8s"}
 profiles: [{name: worker, selector: [{key: cluster, values: [home]}]}]
 `
 
+// behindProxy makes plain HTTP nothing to warn of.
+const behindProxy = "DYNK8S_ARTIFACTS_TRUSTEDPROXIES=10.0.0.0/8"
+
 // testSources makes parse independent of where the test runs.
 func testSources(environ ...string) sources {
-	return sources{environ: append(environ, inPod...), namespaceFile: "testdata/missing"}
+	return sources{environ: slices.Concat([]string{behindProxy}, environ, inPod), namespaceFile: "testdata/missing"}
 }
 
 func mustParse(t *testing.T, s sources, file string) (*Config, []string) {
@@ -40,6 +44,7 @@ func TestMinimal(t *testing.T) {
 	}
 	want := Defaults()
 	want.Queue.URL = "https://sqs.us-east-2.amazonaws.com/123456789012/dynk8s"
+	want.Artifacts.TrustedProxies = []string{"10.0.0.0/8"}
 	want.Queue.Region, want.AWS.Region, want.Kubernetes.Namespace = "us-east-2", "us-east-2", "dynk8s"
 	profile := profileDefaults()
 	profile.Name, profile.Selector = "worker", []Condition{{Key: "cluster", Values: []string{"home"}}}
@@ -91,6 +96,10 @@ func TestEveryFlagAndVariable(t *testing.T) {
 		"kubernetes.kubeconfig": "/k", "kubernetes.namespace": "elsewhere", "kubernetes.qps": "1.5", "kubernetes.burst": "3",
 		"reconcile.interval": "7m0s", "reconcile.tokenRenewalCutoff": "7h0m0s", "reconcile.goneGrace": "8m0s",
 		"artifacts.address": "127.0.0.1:1", "artifacts.tls.certFile": "c", "artifacts.tls.keyFile": "k",
+		"artifacts.trustedProxies": "192.0.2.0/24,10.0.0.0/8", "artifacts.limits.perSource": "1.5", "artifacts.limits.perSourceBurst": "3",
+		"artifacts.limits.total": "2.5", "artifacts.limits.totalBurst": "4", "artifacts.identity.publicAddress": "true",
+		"artifacts.identity.networks": "192.0.2.0/24", "certificates.approve": "true",
+		"certificates.group": "system:bootstrappers:x", "operations.pprof": "true",
 		"artifacts.kubeadm.apiVersion": "v1beta3", "artifacts.kubeadm.server": "https://10.0.0.1:6443",
 		"artifacts.kubeadm.tokenInKubeconfig": "true", "artifacts.kubeadm.discoveryFile": "/d",
 		"artifacts.identity.required": "false", "artifacts.identity.accounts": "012345678901, 123456789012",
@@ -175,8 +184,18 @@ profiles:
 	if a := c.Profiles[0].BootstrapToken; a.TTL != 2*time.Hour || len(a.ExtraGroups) != 0 {
 		t.Errorf("a: %+v: an empty list means none", a)
 	}
-	if b := c.Profiles[1].BootstrapToken; b.TTL != time.Hour || len(b.ExtraGroups) != 1 || !b.Signing {
+	if b := c.Profiles[1].BootstrapToken; b.TTL != time.Hour || b.ExtraGroups != nil || !b.Signing {
 		t.Errorf("b: %+v: what is left out has its default", b)
+	}
+	if got := c.TokenGroups(c.Profiles[0]); len(got) != 0 {
+		t.Errorf("a's groups: %v", got)
+	}
+	if got := c.TokenGroups(c.Profiles[1]); !slices.Equal(got, []string{kubeadmGroup}) {
+		t.Errorf("b's groups: %v", got)
+	}
+	c.Certificates.Approve = true
+	if got := c.TokenGroups(c.Profiles[1]); !slices.Equal(got, []string{"system:bootstrappers:dynk8s"}) {
+		t.Errorf("b's groups with approval: %v", got)
 	}
 	if n := c.Profiles[2].Node; n.NameTemplate != "{{.InstanceID}}" || n.CRISocket != "unix:///run/containerd/containerd.sock" {
 		t.Errorf("c: %+v", n)

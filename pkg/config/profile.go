@@ -33,7 +33,7 @@ type Condition struct {
 type BootstrapToken struct {
 	TTL time.Duration `yaml:"ttl"`
 	// ExtraGroups are groups beside system:bootstrappers that the token's
-	// bearer is in.
+	// bearer is in. Nil leaves them to Config.TokenGroups.
 	ExtraGroups []string `yaml:"extraGroups"`
 	// Signing lets the token sign cluster-info, for token discovery. The
 	// artifacts use file discovery, which needs no such right.
@@ -51,9 +51,13 @@ type WireGuard struct {
 type Node struct {
 	// NameTemplate is a text/template for the Node's name with the fields
 	// InstanceID, PrivateDNSName (may be empty), Zone, InstanceType, Profile.
-	NameTemplate     string            `yaml:"nameTemplate"`
-	Labels           map[string]string `yaml:"labels"`
-	Taints           []Taint           `yaml:"taints"`
+	NameTemplate string            `yaml:"nameTemplate"`
+	Labels       map[string]string `yaml:"labels"`
+	Taints       []Taint           `yaml:"taints"`
+	// RestrictedLabels and RestrictedTaints are given to the Node by the program
+	// once it is Ready, and kept there: the kubelet may not choose them.
+	RestrictedLabels map[string]string `yaml:"restrictedLabels"`
+	RestrictedTaints []Taint           `yaml:"restrictedTaints"`
 	KubeletExtraArgs []Arg             `yaml:"kubeletExtraArgs"`
 	// CRISocket is the URL of the container runtime's socket.
 	CRISocket string `yaml:"criSocket"`
@@ -70,6 +74,20 @@ type Taint struct {
 type Arg struct {
 	Name  string `yaml:"name"`
 	Value string `yaml:"value"`
+}
+
+// TokenGroups returns the extra groups of a profile's tokens: what the profile
+// says, else the group whose certificate requests the program approves, else
+// kubeadm's.
+func (c *Config) TokenGroups(p Profile) []string {
+	switch {
+	case p.BootstrapToken.ExtraGroups != nil:
+		return p.BootstrapToken.ExtraGroups
+	case c.Certificates.Approve:
+		return []string{c.Certificates.Group}
+	default:
+		return []string{kubeadmGroup}
+	}
 }
 
 // InstanceSelector returns what decides whether an instance is the profile's.

@@ -21,6 +21,7 @@ func validate(c *Config) problems {
 	p.kubernetes(c.Kubernetes)
 	p.reconcile(c.Reconcile)
 	p.artifacts(c.Artifacts)
+	p.group("certificates.group", c.Certificates.Group)
 	p.address("operations.address", c.Operations.Address)
 	if c.Operations.Address == c.Artifacts.Address && !strings.HasSuffix(c.Operations.Address, ":0") {
 		p.addf("operations.address", "%s is artifacts.address too: the artifact endpoint may be exposed, this one never",

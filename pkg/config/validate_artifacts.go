@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net/netip"
 	"regexp"
 	"time"
 )
@@ -15,6 +16,8 @@ func (p *problems) artifacts(a Artifacts) {
 	if (a.TLS.CertFile == "") != (a.TLS.KeyFile == "") {
 		p.addf("artifacts.tls", "has one of certFile and keyFile: write both, or none for plain HTTP behind an Ingress")
 	}
+	p.networks("artifacts.trustedProxies", a.TrustedProxies)
+	p.limits(a.Limits)
 	p.oneOf("artifacts.kubeadm.apiVersion", a.Kubeadm.APIVersion, apiVersions)
 	if a.Kubeadm.Server != "" {
 		p.httpURL("artifacts.kubeadm.server", a.Kubeadm.Server, "https://10.99.0.1:6443", "https")
@@ -35,7 +38,37 @@ func (p *problems) identity(i Identity) {
 	}
 	p.duration("artifacts.identity.maxAge", i.MaxAge, time.Minute, 168*time.Hour,
 		"a document can be replayed as long as it is accepted")
-	if i.ExtraCertificates != "" {
-		p.absolute("artifacts.identity.extraCertificates", i.ExtraCertificates)
+	for n, file := range i.CertificateFiles() {
+		at := index("artifacts.identity.extraCertificates", n)
+		if file.Region != "" && !regionPattern.MatchString(file.Region) {
+			p.addf(at, "%q is no AWS region: want REGION=PATH, or an absolute PATH for every region", clip(file.Region))
+		}
+		p.absolute(at, file.Path)
+	}
+	p.networks("artifacts.identity.networks", i.Networks)
+}
+
+func (p *problems) networks(path string, networks []string) {
+	for n, network := range networks {
+		prefix, err := netip.ParsePrefix(network)
+		switch {
+		case err != nil:
+			p.addf(index(path, n), "%q is no network: want a CIDR such as 10.0.0.0/8 or 203.0.113.7/32", clip(network))
+		case prefix != prefix.Masked():
+			p.addf(index(path, n), "%q has bits after its mask: did you mean %s?", clip(network), prefix.Masked())
+		}
+	}
+}
+
+func (p *problems) limits(l Limits) {
+	p.rate("artifacts.limits.perSource", l.PerSource)
+	p.number("artifacts.limits.perSourceBurst", l.PerSourceBurst, 1, 100000)
+	p.rate("artifacts.limits.total", l.Total)
+	p.number("artifacts.limits.totalBurst", l.TotalBurst, 1, 100000)
+}
+
+func (p *problems) rate(path string, rate float32) {
+	if !(rate > 0 && rate <= 100000) { // so written, it refuses NaN
+		p.addf(path, "is %v: want more than 0 and at most 100000 requests a second", rate)
 	}
 }

@@ -29,6 +29,10 @@ func (p *problems) node(path string, n Node, apiVersion string) {
 		p.label(path+".labels["+clip(key)+"]", key, n.Labels[key])
 	}
 	p.taints(path+".taints", n.Taints)
+	for _, key := range slices.Sorted(maps.Keys(n.RestrictedLabels)) {
+		p.restrictedLabel(path+".restrictedLabels["+clip(key)+"]", key, n)
+	}
+	p.taints(path+".restrictedTaints", n.RestrictedTaints)
 	p.kubeletArgs(path+".kubeletExtraArgs", n.KubeletExtraArgs, apiVersion)
 	if u, err := url.Parse(n.CRISocket); err != nil || u.Scheme != "unix" || u.Host != "" || len(u.Path) < 2 {
 		p.addf(path+".criSocket", "%q is no socket's URL: want the form unix:///var/run/crio/crio.sock", clip(n.CRISocket))
@@ -42,8 +46,18 @@ func (p *problems) label(path, key, value string) {
 		p.addf(path, "is set by the program itself: remove it")
 	case isKubernetesLabel(key) && !kubeletapis.IsKubeletLabel(key):
 		p.addf(path, "a kubelet may not set this label on its own Node, so the join would fail: "+
-			"use a name outside kubernetes.io and k8s.io, or one under %s, or label the Node after it has joined",
+			"write it under restrictedLabels, or use a name outside kubernetes.io and k8s.io or one under %s",
 			strings.Join(kubeletapis.KubeletLabelNamespaces(), " or "))
+	}
+}
+
+func (p *problems) restrictedLabel(path, key string, n Node) {
+	p.labelSyntax(path, key, n.RestrictedLabels[key])
+	if value, both := n.Labels[key]; both && value != n.RestrictedLabels[key] {
+		p.addf(path, "has another value under labels: remove one of the two")
+	}
+	if key == instanceIDLabel {
+		p.addf(path, "is set by the program itself: remove it")
 	}
 }
 

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +27,7 @@ func (p *problems) profiles(c *Config) {
 		}
 		p.selector(path, profile)
 		p.bootstrapToken(path+".bootstrapToken", profile.BootstrapToken)
+		p.approvable(path+".bootstrapToken.extraGroups", c, profile)
 		if _, err := labels.Parse(profile.WireGuard.KeySelector); err != nil {
 			p.addf(path+".wireguard.keySelector", "is no label selector: %s", err)
 		}
@@ -70,12 +72,26 @@ func (p *problems) bootstrapToken(path string, b BootstrapToken) {
 	seen := map[string]bool{}
 	for i, group := range b.ExtraGroups {
 		at := index(path+".extraGroups", i)
-		if err := bootstraputil.ValidateBootstrapGroupName(group); err != nil {
-			p.addf(at, "%q is no group of bootstrap tokens: want system:bootstrappers: and lower-case letters, digits, : and -", clip(group))
-		}
+		p.group(at, group)
 		if seen[group] {
 			p.addf(at, "%q is written twice", clip(group))
 		}
 		seen[group] = true
+	}
+}
+
+func (p *problems) group(path, group string) {
+	if err := bootstraputil.ValidateBootstrapGroupName(group); err != nil {
+		p.addf(path, "%q is no group of bootstrap tokens: want system:bootstrappers: and lower-case letters, digits, : and -", clip(group))
+	}
+}
+
+// approvable asks that somebody approves the certificate requests of a profile's
+// instances.
+func (p *problems) approvable(path string, c *Config, profile Profile) {
+	groups := c.TokenGroups(profile)
+	if c.Certificates.Approve && !slices.Contains(groups, c.Certificates.Group) && !slices.Contains(groups, kubeadmGroup) {
+		p.addf(path, "lacks certificates.group (%s), so nobody would approve what its instances ask for: add it, or leave extraGroups out",
+			clip(c.Certificates.Group))
 	}
 }
