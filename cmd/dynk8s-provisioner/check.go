@@ -25,7 +25,7 @@ prints every problem with the field it is in, and contacts nobody.`,
 			if err != nil {
 				return err
 			}
-			if err := checkProfiles(cfg.Profiles); err != nil {
+			if err := checkProfiles(cfg); err != nil {
 				return err
 			}
 			for i, p := range cfg.Profiles {
@@ -53,10 +53,10 @@ func addConfigFlags(cmd *cobra.Command, file *string) {
 }
 
 // checkProfiles returns why run would refuse the profiles, or nil.
-func checkProfiles(profiles []config.Profile) error {
-	if _, err := lifecycleProfiles(profiles); err != nil {
+func checkProfiles(cfg *config.Config) error {
+	if _, err := lifecycleProfiles(cfg, nil); err != nil {
 		return err
 	}
-	_, err := nodeSettings(profiles)
+	_, err := nodeSettings(cfg.Profiles)
 	return err
 }

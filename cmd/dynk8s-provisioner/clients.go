@@ -41,7 +41,7 @@ func newKubernetesClients(cfg config.Kubernetes) (*kubernetesClients, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the API server (kubernetes.kubeconfig is %q): %w", cfg.Kubeconfig, err)
 	}
-	base.QPS, base.Burst = cfg.QPS, cfg.Burst
+	base.RateLimiter = newRateLimiter(cfg.QPS, cfg.Burst)
 	base.UserAgent = "dynk8s-provisioner/" + buildVersion()
 	bounded := rest.CopyConfig(base)
 	bounded.Timeout = kubernetesCallTimeout

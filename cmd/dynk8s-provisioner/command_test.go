@@ -55,7 +55,7 @@ func TestCheckOfAValidFile(t *testing.T) {
 	if err != nil || out != "profile 1: worker (4 conditions on tags)\nconfiguration is valid\n" {
 		t.Errorf("%q, %v", out, err)
 	}
-	if !strings.HasPrefix(errs, "warning: artifacts.identity.required:") {
+	if errs != "" {
 		t.Errorf("warnings %q", errs)
 	}
 }
@@ -87,6 +87,8 @@ func TestWrongCalls(t *testing.T) {
 		"unknown flag of check":     {[]string{"check", "-c", valid, "--speed", "1"}, []string{"--speed"}},
 		"wrong flag":                {[]string{"check", "-c", valid, "--log-level", "loud"}, []string{"--log-level", "debug"}},
 		"superfluous argument":      {[]string{"run", "-c", valid, "now"}, []string{"now"}},
+		"reissue for nobody":        {[]string{"reissue", "-c", valid}, []string{"accepts 1 arg"}},
+		"reissue for no instance":   {[]string{"reissue", "-c", valid, "worker-1"}, []string{"worker-1", "is no EC2 instance id"}},
 		"unknown command":           {[]string{"walk"}, []string{"walk"}},
 		"run without configuration": {[]string{"run"}, []string{"config"}},
 		"run with a wrong one":      {[]string{"run", "-c", writeFile(t, "c.yaml", "profiles: []")}, []string{"profiles"}},
@@ -108,17 +110,20 @@ func TestWrongCalls(t *testing.T) {
 	}
 }
 
-func TestRunRefusesToAskForIdentity(t *testing.T) {
-	byDefault := writeFile(t, "c.yaml", minimal)
-	off := writeFile(t, "off.yaml", minimal+"artifacts: {identity: {required: false}}\n")
-	for name, args := range map[string][]string{
-		"by default": {"run", "-c", byDefault},
-		"by flag":    {"run", "-c", off, "--identity-required"},
+// What is wrong with the certificates of those who sign identity documents is
+// said at the start.
+func TestRunNamesBadCertificates(t *testing.T) {
+	kubeconfig := writeFile(t, "kubeconfig", `{apiVersion: v1, kind: Config, current-context: a, clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}],
+contexts: [{name: a, context: {cluster: a}}]}`)
+	for file, want := range map[string]string{
+		"/nonexistent.pem":                       "no such file",
+		writeFile(t, "a.pem", "nothing"):         "PEM",
+		"us-east-2=" + writeFile(t, "b.pem", ""): "PEM",
 	} {
-		_, _, err := call(t, args...)
-		if err == nil || !strings.Contains(err.Error(), "artifacts.identity.required: true is not supported") ||
-			!strings.Contains(err.Error(), "set it to false") {
-			t.Errorf("%s: %v", name, err)
+		_, _, err := call(t, "run", "-c", writeFile(t, "c.yaml", minimal+"kubernetes: {kubeconfig: "+kubeconfig+"}\n"+
+			"artifacts: {address: \"127.0.0.1:0\", identity: {extraCertificates: ["+file+"]}}\noperations: {address: \"127.0.0.1:0\"}\n"))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", file, err, want)
 		}
 	}
 }
@@ -128,7 +133,7 @@ func TestHelpNamesTheCommands(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	for _, want := range []string{"run", "check", "version"} {
+	for _, want := range []string{"run", "check", "reissue", "version"} {
 		if !regexp.MustCompile(`(?m)^  ` + want + ` `).MatchString(out) {
 			t.Errorf("%s is not in %s", want, out)
 		}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,15 +19,14 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"dynk8s.du5t1n.me/provisioner/pkg/artifact"
-	"dynk8s.du5t1n.me/provisioner/pkg/bootstraptoken"
 	"dynk8s.du5t1n.me/provisioner/pkg/config"
 	"dynk8s.du5t1n.me/provisioner/pkg/ec2lookup"
 	"dynk8s.du5t1n.me/provisioner/pkg/httpserver"
 	"dynk8s.du5t1n.me/provisioner/pkg/lifecycle"
-	"dynk8s.du5t1n.me/provisioner/pkg/node"
+	"dynk8s.du5t1n.me/provisioner/pkg/nodecertificate"
+	"dynk8s.du5t1n.me/provisioner/pkg/nodeowner"
 	"dynk8s.du5t1n.me/provisioner/pkg/poller"
 	"dynk8s.du5t1n.me/provisioner/pkg/sqsqueue"
-	"dynk8s.du5t1n.me/provisioner/pkg/wireguardkey"
 )
 
 // daemon is the whole program, put together but not running.
@@ -43,6 +41,8 @@ type daemon struct {
 	poller     *poller.Poller
 	lifecycle  *lifecycle.Lifecycle
 	renderer   *artifact.Renderer
+	authorizer httpserver.Authorizer
+	approver   *nodecertificate.Approver // nil: others approve
 	artifacts  *httpserver.Server
 	operations *httpserver.Server
 	watcher    *config.Watcher
@@ -77,44 +77,19 @@ func newDaemon(ctx context.Context, cfg *config.Config, inv invocation, level *s
 
 // assemble joins the parts that decide and act.
 func (d *daemon) assemble(kube *kubernetesClients, aws *awsClients) error {
-	namespace := d.cfg.Kubernetes.Namespace
-	keyInformer := wireguardkey.NewInformer(kube.metadata, namespace)
-	tokenInformer := bootstraptoken.NewInformer(kube.metadata)
-	nodeInformer, err := node.NewInformer(kube.watches)
-	if err != nil {
-		return fmt.Errorf("node informer: %w", err)
-	}
-	d.informers = []cache.SharedIndexInformer{keyInformer, tokenInformer, nodeInformer}
-	bootstraptoken.RegisterMetrics(d.registry, tokenInformer.GetStore())
-
 	d.events = record.NewBroadcaster()
 	// By the client of the watches: Events must not use up the rate of what counts.
 	d.events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kube.watches.CoreV1().Events(metav1.NamespaceAll)})
-	keys := wireguardkey.NewPool(kube.calls.CoreV1().Secrets(namespace), keyInformer.GetIndexer(), wireguardkey.Config{
-		Namespace:  namespace,
-		Usable:     artifact.CheckWireGuardConfig,
-		Recorder:   d.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "dynk8s-provisioner"}),
-		Registerer: d.registry,
-		Logger:     d.log,
+	lookup := ec2lookup.New(aws.ec2, ec2lookup.Config{Logger: d.log})
+	r, err := newRecords(d.cfg, kube, lookup, recordsConfig{
+		recorder:   d.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "dynk8s-provisioner"}),
+		registerer: d.registry,
+		log:        d.log,
 	})
-	nodes := node.New(kube.calls.CoreV1().Nodes(), nodeInformer.GetIndexer())
-	if _, err := keyInformer.AddEventHandler(keys.EventHandler()); err != nil {
-		return fmt.Errorf("watch WireGuard keys: %w", err)
+	if err != nil {
+		return err
 	}
-	if _, err := nodeInformer.AddEventHandler(nodes.EventHandler()); err != nil {
-		return fmt.Errorf("watch nodes: %w", err)
-	}
-	d.lifecycle = lifecycle.New(
-		ec2lookup.New(aws.ec2, ec2lookup.Config{Logger: d.log}),
-		bootstraptoken.NewIssuer(kube.calls.CoreV1().Secrets(metav1.NamespaceSystem)),
-		keys, nodes,
-		lifecycle.Config{
-			Interval:           d.cfg.Reconcile.Interval,
-			TokenRenewalCutoff: cmp.Or(d.cfg.Reconcile.TokenRenewalCutoff, -1), // 0 in the file means never
-			GoneGrace:          d.cfg.Reconcile.GoneGrace,
-			Registerer:         d.registry,
-			Logger:             d.log,
-		})
+	d.lifecycle, d.informers = r.lifecycle, r.informers
 	queue := sqsqueue.New(aws.sqs, sqsqueue.Config{
 		URL:               d.cfg.Queue.URL,
 		WaitTime:          d.cfg.Queue.WaitTime,
@@ -134,16 +109,38 @@ func (d *daemon) assemble(kube *kubernetesClients, aws *awsClients) error {
 		DiscoveryFile:     d.cfg.Artifacts.Kubeadm.DiscoveryFile,
 		Logger:            d.log,
 	})
+	if d.authorizer, err = newAuthorizer(d.cfg.Artifacts.Identity, lookup, d.lifecycle); err != nil {
+		return err
+	}
+	if d.cfg.Certificates.Approve {
+		return d.approve(kube, r, lookup)
+	}
+	return nil
+}
+
+// approve adds what decides on the certificate requests of instances.
+func (d *daemon) approve(kube *kubernetesClients, r *records, lookup *ec2lookup.Lookup) error {
+	informer, err := nodecertificate.NewInformer(kube.watches)
+	if err != nil {
+		return fmt.Errorf("certificate request informer: %w", err)
+	}
+	d.approver = nodecertificate.New(kube.calls.CertificatesV1().CertificateSigningRequests(), nodeowner.Owners{
+		Claims: r.tokens, Nodes: r.nodes, Keys: r.keys, Instances: lookup, Lifecycle: d.lifecycle, Names: d.renderer,
+	}, nodecertificate.Config{Group: d.cfg.Certificates.Group, Registerer: d.registry, Logger: d.log})
+	if _, err := informer.AddEventHandler(d.approver.EventHandler()); err != nil {
+		return fmt.Errorf("watch certificate requests: %w", err)
+	}
+	d.informers = append(d.informers, informer)
 	return nil
 }
 
 // apply puts the settings in force that may change while the program runs.
 func (d *daemon) apply(cfg *config.Config) error {
-	profiles, err := lifecycleProfiles(cfg.Profiles)
+	settings, err := nodeSettings(cfg.Profiles)
 	if err != nil {
 		return err
 	}
-	settings, err := nodeSettings(cfg.Profiles)
+	profiles, err := lifecycleProfiles(cfg, d.renderer.NodeName)
 	if err != nil {
 		return err
 	}
@@ -156,11 +153,20 @@ func (d *daemon) apply(cfg *config.Config) error {
 
 // listen opens the ports, so that one in use is an error at start.
 func (d *daemon) listen() error {
-	var err error
-	d.artifacts, err = httpserver.NewArtifactServer(d.renderer, httpserver.AnyCaller(), httpserver.ArtifactConfig{
-		Address:    d.cfg.Artifacts.Address,
-		CertFile:   d.cfg.Artifacts.TLS.CertFile,
-		KeyFile:    d.cfg.Artifacts.TLS.KeyFile,
+	proxies, err := prefixes(d.cfg.Artifacts.TrustedProxies)
+	if err != nil {
+		return fmt.Errorf("trusted proxies: %w", err)
+	}
+	limits := d.cfg.Artifacts.Limits
+	d.artifacts, err = httpserver.NewArtifactServer(serving{d.renderer}, d.authorizer, httpserver.ArtifactConfig{
+		Address:        d.cfg.Artifacts.Address,
+		CertFile:       d.cfg.Artifacts.TLS.CertFile,
+		KeyFile:        d.cfg.Artifacts.TLS.KeyFile,
+		TrustedProxies: proxies,
+		Limits: httpserver.Limits{
+			PerSource: float64(limits.PerSource), PerSourceBurst: limits.PerSourceBurst,
+			Total: float64(limits.Total), TotalBurst: limits.TotalBurst,
+		},
 		Registerer: d.registry,
 		Logger:     d.log,
 	})
@@ -171,6 +177,7 @@ func (d *daemon) listen() error {
 		Address:  d.cfg.Operations.Address,
 		Gatherer: d.registry,
 		Ready:    d.ready,
+		Pprof:    d.cfg.Operations.Pprof,
 		Logger:   d.log,
 	})
 	if err != nil {
@@ -240,5 +247,8 @@ func (d *daemon) runSynced(ctx context.Context) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error { return d.poller.Run(groupCtx) })
 	group.Go(func() error { return d.lifecycle.Run(groupCtx) })
+	if d.approver != nil {
+		group.Go(func() error { return d.approver.Run(groupCtx) })
+	}
 	return group.Wait()
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -44,18 +43,10 @@ type invocation struct {
 	stderr  io.Writer
 }
 
-// errIdentity is returned until proof of identity is built in: without it, an
-// endpoint that asks for it would let nobody in.
-var errIdentity = errors.New(`artifacts.identity.required: true is not supported by this version, which cannot verify instance identity documents;
-set it to false, and make sure that only your instances reach artifacts.address: whoever reaches it and knows an instance id gets that instance's key and token`)
-
 func run(ctx context.Context, inv invocation) error {
 	cfg, warnings, err := config.Load(inv.file, inv.flags, inv.environ)
 	if err != nil {
 		return err
-	}
-	if cfg.Artifacts.Identity.Required {
-		return errIdentity
 	}
 	level := new(slog.LevelVar)
 	level.Set(cfg.Log.SlogLevel())

@@ -10,13 +10,14 @@ import (
 	"dynk8s.du5t1n.me/provisioner/pkg/bootstraptoken"
 	"dynk8s.du5t1n.me/provisioner/pkg/config"
 	"dynk8s.du5t1n.me/provisioner/pkg/lifecycle"
+	"dynk8s.du5t1n.me/provisioner/pkg/node"
 )
 
 // lifecycleProfiles turns the configured profiles into what decides who gets a
-// key and a token.
-func lifecycleProfiles(configured []config.Profile) ([]lifecycle.Profile, error) {
-	profiles := make([]lifecycle.Profile, len(configured))
-	for i, p := range configured {
+// key and a token. nodeName tells how an instance's Node is called.
+func lifecycleProfiles(cfg *config.Config, nodeName func(lifecycle.Grant) (string, error)) ([]lifecycle.Profile, error) {
+	profiles := make([]lifecycle.Profile, len(cfg.Profiles))
+	for i, p := range cfg.Profiles {
 		selector, err := p.InstanceSelector()
 		if err != nil {
 			return nil, fmt.Errorf("profile %s: %w", p.Name, err)
@@ -30,10 +31,12 @@ func lifecycleProfiles(configured []config.Profile) ([]lifecycle.Profile, error)
 			Selector: selector,
 			Token: bootstraptoken.Settings{
 				TTL:         p.BootstrapToken.TTL,
-				ExtraGroups: p.BootstrapToken.ExtraGroups,
+				ExtraGroups: cfg.TokenGroups(p),
 				Signing:     p.BootstrapToken.Signing,
 			},
-			Keys: keys,
+			Keys:         keys,
+			Restrictions: node.Restrictions{Labels: p.Node.RestrictedLabels, Taints: taints(p.Node.RestrictedTaints)},
+			NodeName:     nodeName,
 		}
 	}
 	return profiles, nil
@@ -48,9 +51,7 @@ func nodeSettings(configured []config.Profile) (map[string]artifact.NodeSettings
 			Labels:       p.Node.Labels,
 			CRISocket:    p.Node.CRISocket,
 		}
-		for _, t := range p.Node.Taints {
-			s.Taints = append(s.Taints, corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)})
-		}
+		s.Taints = taints(p.Node.Taints)
 		for _, a := range p.Node.KubeletExtraArgs {
 			s.KubeletExtraArgs = append(s.KubeletExtraArgs, artifact.Arg(a))
 		}
@@ -60,4 +61,12 @@ func nodeSettings(configured []config.Profile) (map[string]artifact.NodeSettings
 		settings[p.Name] = s
 	}
 	return settings, nil
+}
+
+func taints(configured []config.Taint) []corev1.Taint {
+	var taints []corev1.Taint
+	for _, t := range configured {
+		taints = append(taints, corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)})
+	}
+	return taints
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,8 @@ import (
 	"dynk8s.du5t1n.me/provisioner/pkg/artifact"
 	"dynk8s.du5t1n.me/provisioner/pkg/bootstraptoken"
 	"dynk8s.du5t1n.me/provisioner/pkg/config"
+	"dynk8s.du5t1n.me/provisioner/pkg/lifecycle"
+	"dynk8s.du5t1n.me/provisioner/pkg/node"
 )
 
 func testProfile() config.Profile {
@@ -26,6 +29,8 @@ func testProfile() config.Profile {
 			NameTemplate:     "{{.InstanceID}}",
 			Labels:           map[string]string{"a": "b"},
 			Taints:           []config.Taint{{Key: "k", Value: "v", Effect: "NoSchedule"}},
+			RestrictedLabels: map[string]string{"c": "d"},
+			RestrictedTaints: []config.Taint{{Key: "r", Effect: "NoExecute"}},
 			KubeletExtraArgs: []config.Arg{{Name: "max-pods", Value: "50"}},
 			CRISocket:        "unix:///run/x.sock",
 		},
@@ -36,8 +41,14 @@ func TestLifecycleProfiles(t *testing.T) {
 	t.Parallel()
 	all := testProfile()
 	all.Name, all.Selector, all.MatchAll, all.WireGuard.KeySelector = "all", nil, true, ""
-	got, err := lifecycleProfiles([]config.Profile{testProfile(), all})
-	if err != nil || len(got) != 2 {
+	byDefault := all
+	byDefault.Name, byDefault.BootstrapToken.ExtraGroups = "default", nil
+	cfg := &config.Config{
+		Profiles:     []config.Profile{testProfile(), all, byDefault},
+		Certificates: config.Certificates{Approve: true, Group: "system:bootstrappers:ours"},
+	}
+	got, err := lifecycleProfiles(cfg, func(lifecycle.Grant) (string, error) { return "name", nil })
+	if err != nil || len(got) != 3 {
 		t.Fatal(got, err)
 	}
 	p := got[0]
@@ -49,6 +60,18 @@ func TestLifecycleProfiles(t *testing.T) {
 	}
 	if !p.Keys.Matches(labels.Set{"site": "home"}) || p.Keys.Matches(labels.Set{}) {
 		t.Error("the key selector is another")
+	}
+	if want := (node.Restrictions{
+		Labels: map[string]string{"c": "d"},
+		Taints: []corev1.Taint{{Key: "r", Effect: corev1.TaintEffectNoExecute}},
+	}); !reflect.DeepEqual(p.Restrictions, want) {
+		t.Errorf("%+v", p.Restrictions)
+	}
+	if name, err := p.NodeName(lifecycle.Grant{}); name != "name" || err != nil {
+		t.Errorf("%s, %v", name, err)
+	}
+	if groups := got[2].Token.ExtraGroups; !slices.Equal(groups, []string{"system:bootstrappers:ours"}) {
+		t.Errorf("groups by default: %v", groups)
 	}
 	if !got[1].Selector.MatchesAll() || !got[1].Keys.Matches(labels.Set{}) {
 		t.Error("match all does not")
@@ -64,7 +87,7 @@ func TestLifecycleProfilesErrors(t *testing.T) {
 	} {
 		p := testProfile()
 		damage(&p)
-		if _, err := lifecycleProfiles([]config.Profile{p}); err == nil || !strings.Contains(err.Error(), "profile worker") {
+		if _, err := lifecycleProfiles(&config.Config{Profiles: []config.Profile{p}}, nil); err == nil || !strings.Contains(err.Error(), "profile worker") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -96,7 +119,7 @@ func TestNoFieldOfAProfileIsForgotten(t *testing.T) {
 	t.Parallel()
 	for typ, want := range map[reflect.Type]int{
 		reflect.TypeFor[config.Profile](): 6, reflect.TypeFor[config.BootstrapToken](): 3,
-		reflect.TypeFor[config.WireGuard](): 1, reflect.TypeFor[config.Node](): 5,
+		reflect.TypeFor[config.WireGuard](): 1, reflect.TypeFor[config.Node](): 7,
 	} {
 		if got := typ.NumField(); got != want {
 			t.Errorf("%s has %d fields, settings.go knows %d", typ, got, want)
