@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -52,6 +53,8 @@ type Options struct {
 	Config string
 	// Env is the whole environment.
 	Env []string
+	// TLS has the artifact port serve TLS, with a certificate of its own.
+	TLS bool
 }
 
 // Daemon is a running process.
@@ -64,6 +67,7 @@ type Daemon struct {
 	logStart   int64
 	artifacts  string
 	operations string
+	client     *http.Client // of the artifact port
 }
 
 // Start starts a daemon and returns once it listens; see Ready.
@@ -73,6 +77,16 @@ func Start(ctx context.Context, o Options) (*Daemon, error) {
 		config:  filepath.Join(o.Dir, o.Name+".yaml"),
 		log:     filepath.Join(o.Dir, o.Name+".log"),
 		exited:  make(chan struct{}),
+		client:  http.DefaultClient,
+	}
+	scheme := "http"
+	env := o.Env
+	if o.TLS {
+		tls, err := newCertificate(filepath.Join(o.Dir, o.Name))
+		if err != nil {
+			return nil, err
+		}
+		scheme, d.client, env = "https", tls.client(), append(slices.Clone(env), tls.env()...)
 	}
 	if err := os.WriteFile(d.config, []byte(o.Config), 0o600); err != nil {
 		return nil, err
@@ -86,7 +100,7 @@ func Start(ctx context.Context, o Options) (*Daemon, error) {
 		return nil, err
 	}
 	d.cmd = exec.Command(o.Program, "run", "--config", d.config)
-	d.cmd.Env = o.Env
+	d.cmd.Env = env
 	d.cmd.Stdout, d.cmd.Stderr = log, log
 	if err := child.Start(d.cmd); err != nil {
 		return nil, err
@@ -95,11 +109,11 @@ func Start(ctx context.Context, o Options) (*Daemon, error) {
 		_ = d.cmd.Wait() // how it ended is in ProcessState
 		close(d.exited)
 	}()
-	return d, d.awaitAddresses(ctx)
+	return d, d.awaitAddresses(ctx, scheme)
 }
 
 // awaitAddresses reads from the log which ports the daemon was given.
-func (d *Daemon) awaitAddresses(ctx context.Context) error {
+func (d *Daemon) awaitAddresses(ctx context.Context, scheme string) error {
 	for {
 		content, err := d.Log()
 		if err != nil {
@@ -108,7 +122,7 @@ func (d *Daemon) awaitAddresses(ctx context.Context) error {
 		for line := range bytes.Lines(content) {
 			var entry struct{ Msg, Artifacts, Operations string }
 			if json.Unmarshal(line, &entry) == nil && entry.Msg == "listening" {
-				d.artifacts, d.operations = "http://"+entry.Artifacts, "http://"+entry.Operations
+				d.artifacts, d.operations = scheme+"://"+entry.Artifacts, "http://"+entry.Operations
 				return nil
 			}
 		}
@@ -175,11 +189,26 @@ func (d *Daemon) Ready(ctx context.Context) error {
 
 // Get fetches a URL and returns status and body.
 func Get(ctx context.Context, url string) (int, []byte, error) {
+	return get(ctx, http.DefaultClient, url, nil)
+}
+
+// Fetch fetches a path of the artifact port, with an encoded identity document
+// as proof, or without one when it is empty.
+func (d *Daemon) Fetch(ctx context.Context, path, document string) (int, []byte, error) {
+	header := http.Header{}
+	if document != "" {
+		header.Set("Authorization", "Instance-Identity "+document)
+	}
+	return get(ctx, d.client, d.artifacts+path, header)
+}
+
+func get(ctx context.Context, client *http.Client, url string, header http.Header) (int, []byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return 0, nil, err
 	}
-	resp, err := http.DefaultClient.Do(req)
+	req.Header = header
+	resp, err := client.Do(req)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -187,6 +216,9 @@ func Get(ctx context.Context, url string) (int, []byte, error) {
 	body, err := io.ReadAll(resp.Body)
 	return resp.StatusCode, body, err
 }
+
+// Client is an HTTP client that trusts the artifact port's certificate.
+func (d *Daemon) Client() *http.Client { return d.client }
 
 // Running reports whether the process has not ended.
 func (d *Daemon) Running() bool {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -14,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"dynk8s.du5t1n.me/provisioner/pkg/instance"
+	"dynk8s.du5t1n.me/provisioner/pkg/instanceidentity/instanceidentitytest"
 )
 
 // World is the EC2 of one stack.
@@ -21,6 +23,8 @@ type World struct {
 	ec2    *ec2.Client
 	events *eventbridge.Client
 	sqs    *sqs.Client
+	// authority is made when the first document is signed.
+	authority func() (*instanceidentitytest.Authority, error)
 }
 
 // Clients are what a World speaks through; a stack.Stack has them.
@@ -31,7 +35,9 @@ type Clients interface {
 }
 
 // New returns the EC2 behind the clients.
-func New(c Clients) *World { return &World{ec2: c.EC2(), events: c.EventBridge(), sqs: c.SQS()} }
+func New(c Clients) *World {
+	return &World{ec2: c.EC2(), events: c.EventBridge(), sqs: c.SQS(), authority: sync.OnceValues(instanceidentitytest.New)}
+}
 
 // Zone and Type are those of instances for which Launch is told no others.
 const (

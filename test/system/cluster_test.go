@@ -88,9 +88,20 @@ func (w *world) queuesHold(inQueue, dead int) error {
 	return nil
 }
 
-// fetch gets an artifact and wants that status.
+// fetch gets an artifact with the instance's own identity document, and wants
+// that status.
 func (w *world) fetch(d *daemon.Daemon, artifact string, id instance.ID, status int) ([]byte, error) {
-	code, body, err := daemon.Get(w.ctx, d.ArtifactsURL()+"/"+artifact+"/"+string(id))
+	document, err := w.ec2.Document(w.ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	secrets.add("identity document of "+string(id), document)
+	return w.fetchWith(d, artifact, id, document, status)
+}
+
+// fetchWith does so with any document.
+func (w *world) fetchWith(d *daemon.Daemon, artifact string, id instance.ID, document string, status int) ([]byte, error) {
+	code, body, err := d.Fetch(w.ctx, "/"+artifact+"/"+string(id), document)
 	if err != nil {
 		return nil, err
 	}

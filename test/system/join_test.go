@@ -19,51 +19,43 @@ import (
 )
 
 // With what it fetched, and nothing else, an instance joins by the real kubeadm
-// and kubelet; then its token is revoked. When it is terminated its Node goes.
+// and kubelet; then its token is revoked, the endpoint closed and the Node given
+// what a kubelet may not choose. When it is terminated its Node goes.
 func TestInstanceJoins(t *testing.T) {
 	t.Parallel()
-	configs := map[string]string{
-		"anonymous discovery":  "",
-		"token in kubeconfig":  "artifacts: {address: \"127.0.0.1:0\", identity: {required: false}, kubeadm: {tokenInKubeconfig: true}}\n",
-		"name by private name": "nameTemplate",
-	}
-	for name, config := range configs {
+	for name, change := range map[string]func(w *world, text string) string{
+		"anonymous discovery": func(_ *world, text string) string { return text },
+		"token in kubeconfig": func(_ *world, text string) string {
+			return strings.Replace(text, "identity: {", "kubeadm: {tokenInKubeconfig: true}, identity: {", 1)
+		},
+		"name by private name": func(_ *world, text string) string {
+			return strings.Replace(text, "    node:\n", "    node:\n      nameTemplate: \"{{.PrivateDNSName}}\"\n", 1)
+		},
+		"kubeadm's own group": func(w *world, text string) string {
+			return strings.Replace(text, fmt.Sprintf("certificates: {approve: true, group: %q}\n", w.group()), "", 1)
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			w.addKeys(1)
-			text := w.configText(slowReconcile)
-			switch config {
-			case "":
-			case "nameTemplate":
-				text = strings.Replace(text, "    node:\n", "    node:\n      nameTemplate: \"{{.PrivateDNSName}}\"\n", 1)
-			default:
-				text = strings.Replace(text, "artifacts: {address: \"127.0.0.1:0\", identity: {required: false}}\n", config, 1)
-			}
-			d := w.startNamed("replica", text, nil)
+			must(t, w.stack.BindBootstrappers(w.ctx, w.group(), w.name))
+			d := w.startNamed("replica", change(w, w.configText(slowReconcile)), nil)
 			id := w.launch(1)[0]
 			w.announce(instance.Running, id)
 			w.eventually("provisioned", func() error { return w.provisioned(id) })
 			node := w.join(d, id)
-			w.eventually("token revoked once the Node is Ready", func() error {
-				tokens, err := w.tokensOf(id)
-				if err == nil && len(tokens) > 0 {
-					err = errors.New("the token is still there")
-				}
-				return err
-			})
+			w.eventually("token revoked once the Node is Ready", func() error { return w.tokenRevoked(id) })
 			held, err := w.keysOf()
 			must(t, err)
 			if len(held[id]) != 1 {
 				t.Errorf("the joined instance holds %d keys, want 1", len(held[id]))
 			}
+			w.closedTo(d, id)
+			w.eventually("restricted label and taint", func() error { return w.restricted(id) })
 			w.announce(instance.Running, id) // once more: it has joined, so it needs no token
 			w.eventually("settled", func() error { return w.queuesHold(0, 0) })
-			tokens, err := w.tokensOf(id)
-			must(t, err)
-			if len(tokens) > 0 {
-				t.Error("an instance that has joined was given a token")
-			}
+			must(t, w.tokenRevoked(id))
 
 			must(t, node.Stop())
 			w.terminate(id)
@@ -76,6 +68,42 @@ func TestInstanceJoins(t *testing.T) {
 			})
 		})
 	}
+}
+
+func (w *world) tokenRevoked(id instance.ID) error {
+	tokens, err := w.tokensOf(id)
+	if err == nil && len(tokens) > 0 {
+		err = errors.New("the token is still there")
+	}
+	return err
+}
+
+// closedTo checks that all three routes refuse the instance itself.
+func (w *world) closedTo(d *daemon.Daemon, id instance.ID) {
+	w.t.Helper()
+	for _, artifact := range artifacts {
+		_, err := w.fetch(d, artifact, id, http.StatusForbidden)
+		must(w.t, err)
+	}
+}
+
+var artifacts = []string{"wireguard/config", "kubeadm/kubeconfig", "kubeadm/join"}
+
+// restricted returns nil when the Node has what its kubelet may not choose.
+func (w *world) restricted(id instance.ID) error {
+	n, err := w.nodeOf(id)
+	if err != nil || n == nil {
+		return fmt.Errorf("Node %v, %w", n, err)
+	}
+	if _, ok := n.Labels["node-role.kubernetes.io/burst"]; !ok {
+		return fmt.Errorf("labels are %v", n.Labels)
+	}
+	for _, taint := range n.Spec.Taints {
+		if taint.Key == "example.org/untrusted" && taint.Value == "yes" && taint.Effect == corev1.TaintEffectPreferNoSchedule {
+			return nil
+		}
+	}
+	return fmt.Errorf("taints are %v", n.Spec.Taints)
 }
 
 // join joins with the artifacts as served and waits until the Node is Ready.

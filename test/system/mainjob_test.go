@@ -52,7 +52,7 @@ func TestMainJob(t *testing.T) {
 	w.terminate(ours[0])
 	w.eventually("the terminated one's things taken back", func() error { return w.takenBack(ours[0]) })
 	must(t, w.provisioned(ours[1]))
-	_, err = w.fetch(d, "wireguard/config", ours[0], http.StatusNotFound)
+	_, err = w.fetch(d, "wireguard/config", ours[0], http.StatusForbidden)
 	must(t, err)
 	w.eventually("messages gone", func() error { return w.queuesHold(0, 0) })
 }
@@ -121,7 +121,7 @@ func (w *world) validateByKubeadm(join, kubeconfig []byte) {
 }
 
 // tokenIn returns the bootstrap token of a join configuration.
-func tokenIn(t *testing.T, join []byte) string {
+func tokenIn(t testing.TB, join []byte) string {
 	t.Helper()
 	var c struct {
 		Discovery struct {
@@ -156,7 +156,7 @@ func (w *world) authenticates(token string, id instance.ID) {
 		return nil
 	})
 	want := "system:bootstrap:" + token[:6]
-	groups := "system:bootstrappers system:bootstrappers:kubeadm:default-node-token system:authenticated"
+	groups := "system:bootstrappers " + w.group() + " system:authenticated"
 	if user.Username != want || strings.Join(user.Groups, " ") != groups {
 		w.t.Errorf("the token of %s authenticates as %s in %v, want %s in %s", id, user.Username, user.Groups, want, groups)
 	}

@@ -178,7 +178,7 @@ func TestShuttingDownClosesButKeepsTheKey(t *testing.T) {
 	if len(held[id]) != 1 {
 		t.Errorf("the instance holds %d keys while it shuts down, want 1", len(held[id]))
 	}
-	_, err = w.fetch(d, "wireguard/config", id, 404)
+	_, err = w.fetch(d, "wireguard/config", id, 403)
 	must(t, err)
 
 	w.announce(instance.Running, id) // late

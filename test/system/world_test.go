@@ -35,7 +35,7 @@ const (
 
 // world is what one test has for itself.
 type world struct {
-	t         *testing.T
+	t         testing.TB
 	ctx       context.Context
 	name      string
 	namespace string
@@ -50,13 +50,13 @@ type world struct {
 var worlds atomic.Int32
 
 // newWorld makes a namespace and an event path on the shared stack.
-func newWorld(t *testing.T, options ...stack.PathOption) *world {
+func newWorld(t testing.TB, options ...stack.PathOption) *world {
 	t.Helper()
 	return newWorldOn(t, shared.stack, options...)
 }
 
 // newWorldOn does so on a stack of the test's own.
-func newWorldOn(t *testing.T, s *stack.Stack, options ...stack.PathOption) *world {
+func newWorldOn(t testing.TB, s *stack.Stack, options ...stack.PathOption) *world {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	t.Cleanup(cancel)
@@ -131,11 +131,38 @@ profiles:
     node:
       labels: {example.org/Role: worker}
       taints: [{key: example.org/cloud, value: aws, effect: PreferNoSchedule}]
+      restrictedLabels: {node-role.kubernetes.io/burst: ""}
+      restrictedTaints: [{key: example.org/untrusted, value: "yes", effect: PreferNoSchedule}]
 kubernetes: {kubeconfig: %q, namespace: %q, qps: 500, burst: 1000}
-artifacts: {address: "127.0.0.1:0", identity: {required: false}}
+artifacts: {address: "127.0.0.1:0", identity: {required: true, accounts: ["000000000000"], regions: [us-east-2], extraCertificates: [%q]}}
+certificates: {approve: true, group: %q}
 operations: {address: "127.0.0.1:0"}
 log: {level: debug}
-%s`, w.path.QueueURL, clusterTag, w.name, w.stack.Kubeconfig(), w.namespace, extra)
+%s`, w.path.QueueURL, clusterTag, w.name, w.stack.Kubeconfig(), w.namespace,
+		w.identityCertificate(), w.group(), extra)
+}
+
+// group is the group of the bootstrap tokens of this test's daemons. Each test
+// has its own, as each of several daemons of one cluster must.
+func (w *world) group() string { return "system:bootstrappers:dynk8s:" + w.name }
+
+// identityCertificate returns the path of the certificate of those who sign
+// this test's identity documents.
+func (w *world) identityCertificate() string {
+	w.t.Helper()
+	file := filepath.Join(w.dir(), "identity.pem")
+	content, err := w.ec2.CertificatePEM()
+	must(w.t, err)
+	must(w.t, os.WriteFile(file, content, 0o600))
+	return file
+}
+
+// dir is where this test's daemons have their files.
+func (w *world) dir() string {
+	w.t.Helper()
+	dir := filepath.Join(shared.logs, w.name)
+	must(w.t, os.MkdirAll(dir, 0o700))
+	return dir
 }
 
 // slowReconcile leaves all to the events: the first pass is made at the start
@@ -153,8 +180,7 @@ func (w *world) start(extra string) *daemon.Daemon {
 // startNamed runs a daemon whose environment has overrides.
 func (w *world) startNamed(name, config string, overrides map[string]string) *daemon.Daemon {
 	w.t.Helper()
-	dir := filepath.Join(shared.logs, w.name)
-	must(w.t, os.MkdirAll(dir, 0o700))
+	dir := w.dir()
 	env := w.stack.Env()
 	maps.Copy(env, overrides)
 	list := []string{"HOME=" + dir, "GORACE=halt_on_error=0 exitcode=66"}
@@ -163,7 +189,7 @@ func (w *world) startNamed(name, config string, overrides map[string]string) *da
 	}
 	ctx, cancel := context.WithTimeout(w.ctx, patience)
 	defer cancel()
-	d, err := daemon.Start(ctx, daemon.Options{Program: shared.program, Dir: dir, Name: name, Config: config, Env: list})
+	d, err := daemon.Start(ctx, daemon.Options{Program: shared.program, Dir: dir, Name: name, Config: config, Env: list, TLS: true})
 	must(w.t, err)
 	w.t.Cleanup(func() { w.stop(d) })
 	must(w.t, d.Ready(ctx))
@@ -211,7 +237,7 @@ func (w *world) eventuallyWithin(limit time.Duration, what string, f func() erro
 	}
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

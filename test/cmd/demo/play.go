@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"dynk8s.du5t1n.me/provisioner/pkg/instance"
-	"dynk8s.du5t1n.me/provisioner/test/daemon"
+	"dynk8s.du5t1n.me/provisioner/test/ec2world"
 	"dynk8s.du5t1n.me/provisioner/test/join"
 	"dynk8s.du5t1n.me/provisioner/test/keys"
 )
@@ -138,17 +138,9 @@ func (s *scene) showSecrets(ctx context.Context) error {
 // join does what an instance does at its first boot, but for the VPN: this
 // machine's kernel need not have WireGuard.
 func (s *scene) join(ctx context.Context, id instance.ID) error {
-	artifacts := map[string][]byte{}
-	for _, name := range []string{"wireguard/config", "kubeadm/kubeconfig", "kubeadm/join"} {
-		code, body, err := daemon.Get(ctx, s.daemon.ArtifactsURL()+"/"+name+"/"+string(id))
-		if err != nil {
-			return err
-		}
-		if code != http.StatusOK {
-			return fmt.Errorf("GET /%s/%s answers %d", name, id, code)
-		}
-		artifacts[name] = body
-		s.say("GET /%s/%s → 200, %d bytes", name, id, len(body))
+	artifacts, err := s.fetch(ctx, id)
+	if err != nil {
+		return err
 	}
 	s.raw("\n" + redact(string(artifacts["kubeadm/join"])))
 	if err := s.validate(ctx, artifacts["kubeadm/join"], artifacts["kubeadm/kubeconfig"]); err != nil {
@@ -167,7 +159,69 @@ func (s *scene) join(ctx context.Context, id instance.ID) error {
 	if err := s.await(ctx, "the Node is Ready", func() error { return s.ready(ctx, id) }); err != nil {
 		return err
 	}
-	return s.await(ctx, "its token is revoked, its key stays", func() error { return s.holds(ctx, id, 1, 0) })
+	if err := s.await(ctx, "its token is revoked, its key stays", func() error { return s.holds(ctx, id, 1, 0) }); err != nil {
+		return err
+	}
+	return s.await(ctx, "the endpoint is closed: all three routes answer 403", func() error { return s.closed(ctx, id) })
+}
+
+// artifactPaths are what an instance fetches, in this order.
+var artifactPaths = []string{"wireguard/config", "kubeadm/kubeconfig", "kubeadm/join"}
+
+// fetch fetches the artifacts of an instance with its signed identity document,
+// and shows that nobody else can.
+func (s *scene) fetch(ctx context.Context, id instance.ID) (map[string][]byte, error) {
+	document, err := s.ec2.Document(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	forged, err := ec2world.New(s.stack).Document(ctx, id) // signed by somebody else
+	if err != nil {
+		return nil, err
+	}
+	artifacts := map[string][]byte{}
+	for _, path := range artifactPaths {
+		for _, try := range []struct {
+			who, document string
+			want          int
+		}{
+			{"without a document", "", http.StatusUnauthorized},
+			{"with a forged document", forged, http.StatusForbidden},
+			{"with its own document", document, http.StatusOK},
+		} {
+			code, body, err := s.daemon.Fetch(ctx, "/"+path+"/"+string(id), try.document)
+			if err != nil {
+				return nil, err
+			}
+			if code != try.want {
+				return nil, fmt.Errorf("GET /%s/%s %s answers %d, want %d", path, id, try.who, code, try.want)
+			}
+			artifacts[path] = body
+			if path == artifactPaths[0] || code == http.StatusOK {
+				s.say("GET /%s/%s %s → %d, %d bytes", path, id, try.who, code, len(body))
+			}
+		}
+	}
+	return artifacts, nil
+}
+
+// closed returns nil when the endpoint refuses an instance that proves who it
+// is.
+func (s *scene) closed(ctx context.Context, id instance.ID) error {
+	document, err := s.ec2.Document(ctx, id)
+	if err != nil {
+		return err
+	}
+	for _, path := range artifactPaths {
+		code, _, err := s.daemon.Fetch(ctx, "/"+path+"/"+string(id), document)
+		if err != nil {
+			return err
+		}
+		if code != http.StatusForbidden {
+			return fmt.Errorf("GET /%s/%s answers %d", path, id, code)
+		}
+	}
+	return nil
 }
 
 // validate asks kubeadm, which wants the discovery file to exist.

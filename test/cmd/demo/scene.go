@@ -28,6 +28,9 @@ import (
 const (
 	namespace  = "dynk8s-demo"
 	clusterTag = "dynk8s.du5t1n.me/cluster"
+	// bootstrappers is a group of our own: in a cluster that is kept another
+	// provisioner may be at work.
+	bootstrappers = "system:bootstrappers:dynk8s:demo"
 )
 
 // scene is all that the demonstration needs.
@@ -120,21 +123,34 @@ func (s *scene) startDaemon(ctx context.Context, program string) error {
 	for k, v := range s.stack.Env() {
 		env = append(env, k+"="+v)
 	}
+	certificate, err := s.ec2.CertificatePEM()
+	if err != nil {
+		return err
+	}
+	certificateFile := filepath.Join(s.dir, "identity.pem")
+	if err := os.WriteFile(certificateFile, certificate, 0o600); err != nil {
+		return err
+	}
+	if err := s.stack.BindBootstrappers(ctx, bootstrappers, namespace); err != nil {
+		return err
+	}
 	config := fmt.Sprintf(`queue: {url: %q, waitTime: 5s}
 profiles:
   - name: worker
     selector:
       - {key: %q, values: [demo]}
       - {key: Name, values: ["k8s-*"]}
-    node: {labels: {example.org/from: ec2}}
+    node: {labels: {example.org/from: ec2}, restrictedLabels: {node-role.kubernetes.io/burst: ""}}
 kubernetes: {kubeconfig: %q, namespace: %s}
-artifacts: {address: "127.0.0.1:0", identity: {required: false}}
+artifacts: {address: "127.0.0.1:0", identity: {required: true, accounts: ["000000000000"], extraCertificates: [%q]}}
+certificates: {approve: true, group: %q}
 operations: {address: "127.0.0.1:0"}
-`, s.stack.Path().QueueURL, clusterTag, s.stack.Kubeconfig(), namespace)
+`, s.stack.Path().QueueURL, clusterTag, s.stack.Kubeconfig(), namespace, certificateFile, bootstrappers)
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	var err error
-	s.daemon, err = daemon.Start(ctx, daemon.Options{Program: program, Dir: s.dir, Name: "provisioner", Config: config, Env: env})
+	s.daemon, err = daemon.Start(ctx, daemon.Options{
+		Program: program, Dir: s.dir, Name: "provisioner", Config: config, Env: env, TLS: true,
+	})
 	if err != nil {
 		return err
 	}
@@ -164,7 +180,7 @@ func (s *scene) close() error {
 	if s.ownNamespace && os.Getenv(clusterVariable) != "" {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		errs = append(errs, s.removeNamespace(ctx))
+		errs = append(errs, s.removeNamespace(ctx), s.stack.UnbindBootstrappers(ctx, bootstrappers, namespace))
 	}
 	if s.stack != nil {
 		errs = append(errs, s.stack.Stop())
