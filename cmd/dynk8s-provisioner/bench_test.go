@@ -148,7 +148,9 @@ func BenchmarkVerifiedRequests(b *testing.B) {
 				go func() { ended <- s.Run(ctx) }()
 				defer func() {
 					stop()
-					<-ended
+					if err := <-ended; err != nil {
+						b.Error(err)
+					}
 				}()
 				client := &http.Client{Transport: &http.Transport{
 					TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: protocol == "HTTP/2", MaxIdleConnsPerHost: 64,

@@ -248,7 +248,8 @@ func (d *daemon) runSynced(ctx context.Context) error {
 	group.Go(func() error { return d.poller.Run(groupCtx) })
 	group.Go(func() error { return d.lifecycle.Run(groupCtx) })
 	if d.approver != nil {
-		group.Go(func() error { return d.approver.Run(groupCtx) })
+		// Who holds a token can ask for certificates without end.
+		group.Go(func() error { return d.approver.Run(mark(groupCtx)) })
 	}
 	return group.Wait()
 }

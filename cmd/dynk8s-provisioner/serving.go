@@ -10,7 +10,8 @@ import (
 )
 
 // serving marks the calls to the API server that an instance's request brings
-// about, so that they have a rate of their own.
+// about, so that they have a rate of their own. What instances ask the API server
+// for, certificates, belongs to it too.
 type serving struct{ renderer *artifact.Renderer }
 
 type servingKey struct{}

@@ -43,7 +43,7 @@ func (p *problems) kubernetes(k Kubernetes) {
 	if !(k.QPS > 0 && k.QPS <= 10000) { // so written, it refuses NaN
 		p.addf("kubernetes.qps", "is %v: want more than 0 and at most 10000", k.QPS)
 	}
-	p.number("kubernetes.burst", k.Burst, 1, 10000)
+	p.number("kubernetes.burst", k.Burst, 10000)
 }
 
 func (p *problems) reconcile(r Reconcile) {
@@ -76,9 +76,10 @@ func short(d time.Duration) string {
 	return s
 }
 
-func (p *problems) number(path string, n, least, most int) {
-	if n < least || n > most {
-		p.addf(path, "is %d: want %d to %d", n, least, most)
+// number checks a range from 1.
+func (p *problems) number(path string, n, most int) {
+	if n < 1 || n > most {
+		p.addf(path, "is %d: want 1 to %d", n, most)
 	}
 }
 

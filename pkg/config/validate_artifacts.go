@@ -62,9 +62,9 @@ func (p *problems) networks(path string, networks []string) {
 
 func (p *problems) limits(l Limits) {
 	p.rate("artifacts.limits.perSource", l.PerSource)
-	p.number("artifacts.limits.perSourceBurst", l.PerSourceBurst, 1, 100000)
+	p.number("artifacts.limits.perSourceBurst", l.PerSourceBurst, 100000)
 	p.rate("artifacts.limits.total", l.Total)
-	p.number("artifacts.limits.totalBurst", l.TotalBurst, 1, 100000)
+	p.number("artifacts.limits.totalBurst", l.TotalBurst, 100000)
 }
 
 func (p *problems) rate(path string, rate float32) {

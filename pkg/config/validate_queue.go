@@ -15,7 +15,7 @@ func (p *problems) queue(q Queue) {
 	p.duration("queue.waitTime", q.WaitTime, time.Second, 20*time.Second, "20s is SQS's own limit")
 	p.wholeSeconds("queue.visibilityTimeout", q.VisibilityTimeout)
 	p.wholeSeconds("queue.waitTime", q.WaitTime)
-	p.number("queue.concurrency", q.Concurrency, 1, 1000)
+	p.number("queue.concurrency", q.Concurrency, 1000)
 }
 
 // queueURL lets http pass, for stand-ins of AWS on loopback.
