@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
@@ -66,16 +67,22 @@ type awsClients struct {
 }
 
 func newAWSClients(ctx context.Context, cfg *config.Config, reg prometheus.Registerer) (*awsClients, error) {
-	common, err := awsconfig.LoadDefaultConfig(ctx,
+	options := []func(*awsconfig.LoadOptions) error{
 		awsconfig.WithRegion(cfg.AWS.Region),
 		// On-premises there is no IMDS; asking for it only delays the error when
 		// credentials are missing.
 		awsconfig.WithEC2IMDSClientEnableState(imds.ClientDisabled),
 		awsconfig.WithAPIOptions([]func(*middleware.Stack) error{countRequests(reg)}),
-	)
+	}
+	if cfg.AWS.CredentialsDirectory != "" {
+		options = append(options, awsconfig.WithCredentialsProvider(credentialsDirectory(cfg.AWS.CredentialsDirectory)))
+	}
+	load := func(ctx context.Context) (aws.Config, error) { return awsconfig.LoadDefaultConfig(ctx, options...) }
+	common, err := load(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("AWS configuration: %w", err)
 	}
+	common.Credentials = rotating(load)
 	return &awsClients{
 		sqs: sqs.NewFromConfig(common, func(o *sqs.Options) { o.Region = cfg.Queue.Region }),
 		ec2: ec2.NewFromConfig(common),

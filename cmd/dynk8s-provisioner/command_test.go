@@ -133,7 +133,7 @@ func TestHelpNamesTheCommands(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	for _, want := range []string{"run", "check", "reissue", "version"} {
+	for _, want := range []string{"run", "check", "reissue", "probe", "version"} {
 		if !regexp.MustCompile(`(?m)^  ` + want + ` `).MatchString(out) {
 			t.Errorf("%s is not in %s", want, out)
 		}

@@ -34,6 +34,6 @@ deleted. Instances fetch what they were given over HTTP.`,
 		SilenceUsage:  true,
 		SilenceErrors: true, // main prints the error
 	}
-	root.AddCommand(newRunCommand(), newCheckCommand(), newReissueCommand(), newVersionCommand())
+	root.AddCommand(newRunCommand(), newCheckCommand(), newReissueCommand(), newProbeCommand(), newVersionCommand())
 	return root
 }

@@ -26,6 +26,10 @@ type AWS struct {
 	// Region is where instances are looked up, such as us-east-2. Empty in
 	// the file means AWS_REGION, AWS_DEFAULT_REGION or the queue's region.
 	Region string `yaml:"region"`
+	// CredentialsDirectory is a folder with the files aws_access_key_id,
+	// aws_secret_access_key and, if there is one, aws_session_token. Empty means
+	// that credentials are found as the AWS SDK finds them.
+	CredentialsDirectory string `yaml:"credentialsDirectory"`
 }
 
 // Queue is about the SQS queue the events arrive in.

@@ -91,7 +91,7 @@ func TestPrecedence(t *testing.T) {
 func TestEveryFlagAndVariable(t *testing.T) {
 	t.Parallel()
 	texts := map[string]string{
-		"aws.region": "eu-west-1", "queue.url": "http://127.0.0.1:5000/1/q", "queue.region": "eu-west-1",
+		"aws.region": "eu-west-1", "aws.credentialsDirectory": "/c", "queue.url": "http://127.0.0.1:5000/1/q", "queue.region": "eu-west-1",
 		"queue.visibilityTimeout": "2m0s", "queue.waitTime": "3s", "queue.concurrency": "7",
 		"kubernetes.kubeconfig": "/k", "kubernetes.namespace": "elsewhere", "kubernetes.qps": "1.5", "kubernetes.burst": "3",
 		"reconcile.interval": "7m0s", "reconcile.tokenRenewalCutoff": "7h0m0s", "reconcile.goneGrace": "8m0s",

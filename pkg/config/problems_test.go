@@ -64,6 +64,7 @@ func TestProblems(t *testing.T) {
 		{"URL with a query", url("https://sqs.us-east-2.amazonaws.com/1/q?Action=x"), "has a query"},
 		{"URL without region", url("http://127.0.0.1:5000/1/q"), "aws.region: is empty and cannot be derived"},
 		{"a zone", minimal + "aws: {region: us-east-2a}", `aws.region: "us-east-2a" is no AWS region`},
+		{"relative folder", minimal + "aws: {credentialsDirectory: a}", `aws.credentialsDirectory: "a" is no absolute path`},
 		{"another region", queue("region: eu-west-1"), "queue.region: is eu-west-1, but queue.url is in us-east-2"},
 		{"visibility too short", queue("visibilityTimeout: 9s"), "queue.visibilityTimeout: is 9s: want 10s to 12h"},
 		{"visibility too long", queue("visibilityTimeout: 13h"), "is 13h: want 10s to 12h"},

@@ -18,6 +18,9 @@ func validate(c *Config) problems {
 	var p problems
 	p.queue(c.Queue)
 	p.region("aws.region", c.AWS.Region)
+	if c.AWS.CredentialsDirectory != "" {
+		p.absolute("aws.credentialsDirectory", c.AWS.CredentialsDirectory)
+	}
 	p.kubernetes(c.Kubernetes)
 	p.reconcile(c.Reconcile)
 	p.artifacts(c.Artifacts)
