@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -133,10 +134,12 @@ func BenchmarkVerifiedRequests(b *testing.B) {
 	}
 	certFile, keyFile, pool := benchCertificate(b)
 	gate, renderer := newBenchRenderer(b, certFile)
+	var synced atomic.Bool
+	synced.Store(true)
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/2"} {
 		for _, path := range []string{"/wireguard/config/", "/kubeadm/kubeconfig/", "/kubeadm/join/"} {
 			b.Run(protocol+path, func(b *testing.B) {
-				s, err := httpserver.NewArtifactServer(serving{renderer}, access.New(verifier, oneInstance{}, gate, access.Config{}), httpserver.ArtifactConfig{
+				s, err := httpserver.NewArtifactServer(serving{renderer, &synced}, access.New(verifier, oneInstance{}, gate, access.Config{}), httpserver.ArtifactConfig{
 					Address: "127.0.0.1:0", CertFile: certFile, KeyFile: keyFile, Logger: slog.New(slog.DiscardHandler),
 					Limits: httpserver.Limits{PerSource: -1, Total: -1},
 				})

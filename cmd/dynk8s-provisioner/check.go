@@ -15,7 +15,8 @@ func newCheckCommand() *cobra.Command {
 		Use:   "check --config FILE",
 		Short: "Check a configuration file and list its profiles",
 		Long: `Reads the configuration as run would, the environment and flags over the file,
-prints every problem with the field it is in, and contacts nobody.`,
+and the certificates that artifacts.identity names, prints every problem with the
+field it is in, and contacts nobody.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, warnings, err := config.Load(file, cmd.Flags(), os.Environ())
@@ -26,6 +27,9 @@ prints every problem with the field it is in, and contacts nobody.`,
 				return err
 			}
 			if err := checkProfiles(cfg); err != nil {
+				return err
+			}
+			if _, err := newAuthorizer(cfg.Artifacts.Identity, nil, nil); err != nil {
 				return err
 			}
 			for i, p := range cfg.Profiles {

@@ -125,6 +125,10 @@ contexts: [{name: a, context: {cluster: a}}]}`)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", file, err, want)
 		}
+		_, _, err = call(t, "check", "-c", writeFile(t, "c.yaml", minimal+"artifacts: {identity: {extraCertificates: ["+file+"]}}\n"))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("check of %s: got %v, want %s", file, err, want)
+		}
 	}
 }
 

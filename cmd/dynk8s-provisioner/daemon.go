@@ -158,7 +158,7 @@ func (d *daemon) listen() error {
 		return fmt.Errorf("trusted proxies: %w", err)
 	}
 	limits := d.cfg.Artifacts.Limits
-	d.artifacts, err = httpserver.NewArtifactServer(serving{d.renderer}, d.authorizer, httpserver.ArtifactConfig{
+	d.artifacts, err = httpserver.NewArtifactServer(serving{d.renderer, &d.synced}, d.authorizer, httpserver.ArtifactConfig{
 		Address:        d.cfg.Artifacts.Address,
 		CertFile:       d.cfg.Artifacts.TLS.CertFile,
 		KeyFile:        d.cfg.Artifacts.TLS.KeyFile,
@@ -189,7 +189,7 @@ func (d *daemon) listen() error {
 // ready returns why the program cannot do its work, or nil.
 func (d *daemon) ready() error {
 	if !d.synced.Load() {
-		return errors.New("the caches of the API server's objects have not synced")
+		return errNotSynced
 	}
 	last := d.poller.LastReceive()
 	if last.IsZero() {

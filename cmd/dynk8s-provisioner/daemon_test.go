@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"dynk8s.du5t1n.me/provisioner/pkg/config"
+	"dynk8s.du5t1n.me/provisioner/pkg/instance"
 )
 
 // nowhere is an address that refuses connections.
@@ -229,5 +231,21 @@ func TestLogFormats(t *testing.T) {
 		if !strings.Contains(buf.String(), want) {
 			t.Errorf("%s: %s", format, &buf)
 		}
+	}
+}
+
+// Without the Nodes an instance that has joined looks like one that has not.
+func TestNothingIsServedBeforeTheCachesSync(t *testing.T) {
+	t.Parallel()
+	var synced atomic.Bool
+	asked := 0
+	s := serving{synced: &synced}
+	answer := func(context.Context, instance.ID) ([]byte, error) { asked++; return []byte("secret"), nil }
+	if body, err := s.render(t.Context(), "i-0123456789abcdef0", answer); !errors.Is(err, errNotSynced) || body != nil || asked != 0 {
+		t.Errorf("%q, %v", body, err)
+	}
+	synced.Store(true)
+	if body, err := s.render(t.Context(), "i-0123456789abcdef0", answer); err != nil || asked != 1 || string(body) != "secret" {
+		t.Errorf("%q, %v", body, err)
 	}
 }

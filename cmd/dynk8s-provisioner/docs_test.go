@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A test that the documents name must exist, and prove what they say.
+// A test that the documents name must exist.
 func TestDocumentsNameTestsThatExist(t *testing.T) {
 	t.Parallel()
 	const root = "../.."

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/util/cache"
 
 	"dynk8s.du5t1n.me/provisioner/pkg/httpserver"
@@ -55,9 +56,13 @@ const (
 	// show the state before.
 	youth = 2 * time.Minute
 	// An instance fetches three documents within seconds: one look at EC2 is
-	// enough for them.
+	// enough for them, and for a stranger who comes again.
 	stateLife  = 10 * time.Second
 	stateCount = 4096
+	// lookupRate and lookupBurst bound the looks a second: whoever has an
+	// instance anywhere in AWS has a document, and events need EC2, too.
+	lookupRate  = 10
+	lookupBurst = 30
 )
 
 // Authorizer lets an instance fetch its own artifacts. It implements
@@ -68,6 +73,13 @@ type Authorizer struct {
 	gate      Gate
 	cfg       Config
 	states    *cache.LRUExpireCache
+	lookups   *rate.Limiter
+}
+
+// state is what EC2 said of an instance: a refusal, or nil and the instance.
+type state struct {
+	inst    instance.Instance
+	refusal error
 }
 
 // New returns an Authorizer.
@@ -75,7 +87,7 @@ func New(v Verifier, instances Instances, gate Gate, cfg Config) *Authorizer {
 	if cfg.MaxAge == 0 {
 		cfg.MaxAge = defaultMaxAge
 	}
-	return &Authorizer{verifier: v, instances: instances, gate: gate, cfg: cfg, states: cache.NewLRUExpireCache(stateCount)}
+	return &Authorizer{verifier: v, instances: instances, gate: gate, cfg: cfg, states: cache.NewLRUExpireCache(stateCount), lookups: rate.NewLimiter(lookupRate, lookupBurst)}
 }
 
 // Authorize returns nil when the request carries the instance's own document and
@@ -123,23 +135,28 @@ func (a *Authorizer) checkAge(d instanceidentity.Document) error {
 // running.
 func (a *Authorizer) living(ctx context.Context, d instanceidentity.Document) (instance.Instance, error) {
 	if known, ok := a.states.Get(d.InstanceID); ok {
-		return known.(instance.Instance), nil
+		s := known.(state)
+		return s.inst, s.refusal
+	}
+	if !a.lookups.Allow() {
+		return instance.Instance{}, fmt.Errorf("%w: too many instances to ask EC2 about", httpserver.ErrUndecided)
 	}
 	inst, err := a.instances.Instance(ctx, d.InstanceID)
 	young := time.Since(d.PendingTime) < youth
+	s := state{inst: inst}
 	switch {
 	case errors.Is(err, instance.ErrNotFound) && !young:
-		return instance.Instance{}, refuse(reasonState, "EC2 does not know the instance: are region and account right?")
+		s.refusal = refuse(reasonState, "EC2 does not know the instance: are region and account right?")
 	case err != nil:
 		return instance.Instance{}, fmt.Errorf("%w: %w", httpserver.ErrUndecided, err)
 	case inst.State.Starting():
-		a.states.Add(d.InstanceID, inst, stateLife)
-		return inst, nil
 	case young && !inst.State.Ending():
 		return instance.Instance{}, fmt.Errorf("%w: EC2 still says %s", httpserver.ErrUndecided, inst.State)
 	default:
-		return instance.Instance{}, refuse(reasonState, "the instance is %s", inst.State)
+		s.refusal = refuse(reasonState, "the instance is %s", inst.State)
 	}
+	a.states.Add(d.InstanceID, s, stateLife)
+	return s.inst, s.refusal
 }
 
 func (a *Authorizer) checkSource(source netip.Addr, inst instance.Instance) error {

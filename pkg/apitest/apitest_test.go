@@ -310,6 +310,47 @@ func TestNodes(t *testing.T) {
 	}
 }
 
+func TestPatchOfANode(t *testing.T) {
+	t.Parallel()
+	nodes := apitest.NewServer().Client(nil).Nodes()
+	first, err := nodes.Create(t.Context(), &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"a": "b"}},
+		Spec:       corev1.NodeSpec{ProviderID: "p", Taints: []corev1.Taint{{Key: "old"}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch := func(text string) (*corev1.Node, error) {
+		return nodes.Patch(t.Context(), "n", types.StrategicMergePatchType, []byte(text), metav1.PatchOptions{})
+	}
+	got, err := patch(`{"metadata": {"uid": "` + string(first.UID) + `", "resourceVersion": "` + first.ResourceVersion +
+		`", "labels": {"c": "d"}}, "spec": {"taints": [{"key": "new"}]}}`)
+	if err != nil || got.Labels["a"] != "b" || got.Labels["c"] != "d" || got.Spec.ProviderID != "p" || got.UID != first.UID ||
+		len(got.Spec.Taints) != 1 || got.Spec.Taints[0].Key != "new" || got.ResourceVersion == first.ResourceVersion {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for name, stale := range map[string]string{
+		"version": `{"metadata": {"resourceVersion": "` + first.ResourceVersion + `", "labels": {"x": "y"}}}`,
+		"uid":     `{"metadata": {"uid": "other", "labels": {"x": "y"}}}`,
+	} {
+		if _, err := patch(stale); !apierrors.IsConflict(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if got, err = patch(`{"metadata": {"labels": null}}`); err != nil || len(got.Labels) != 0 {
+		t.Errorf("null: %v, %v", got.Labels, err)
+	}
+	if _, err := patch(`nonsense`); err == nil {
+		t.Error("nonsense is taken")
+	}
+	if err := nodes.Delete(t.Context(), "n", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := patch(`{}`); !apierrors.IsNotFound(err) {
+		t.Errorf("gone: %v", err)
+	}
+}
+
 func TestOneOfManyCreatorsWins(t *testing.T) {
 	t.Parallel()
 	server := apitest.NewServer()

@@ -49,6 +49,40 @@ func TestAReissuedTokenSaysUntilWhen(t *testing.T) {
 	})
 }
 
+// What the caller says of the Ready Node comes back as it was, from the claim and
+// from the cache.
+func TestAReissuedTokenKeepsItsReadyNode(t *testing.T) {
+	t.Parallel()
+	for _, readyNode := range []string{"", "uid@2026-11-01T12:00:00Z"} {
+		c := newCluster()
+		tokens := NewCache(c.view().Indexer())
+		r := reissueRequest()
+		r.ReadyNode = readyNode
+		claim := c.create(t, r)
+		renewed, err := c.Renew(t.Context(), claim, time.Hour)
+		if err != nil || claim.ReadyNode != readyNode || renewed.ReadyNode != readyNode {
+			t.Errorf("%q: %q, renewed %q, %v", readyNode, claim.ReadyNode, renewed.ReadyNode, err)
+		}
+		if got, ok := tokens.Reissued(testInstance, time.Now()); got != readyNode || !ok {
+			t.Errorf("%q: by the cache %q, %v", readyNode, got, ok)
+		}
+		if got, ok := tokens.Reissued(testInstance, time.Now().Add(time.Hour)); got != "" || ok {
+			t.Errorf("%q: after its end %q, %v", readyNode, got, ok)
+		}
+	}
+}
+
+// It says so of a reissued token only.
+func TestAnOrdinaryTokenHasNoReadyNode(t *testing.T) {
+	t.Parallel()
+	c := newCluster()
+	r := testRequest()
+	r.ReadyNode = "uid@2026-11-01T12:00:00Z"
+	if claim := c.create(t, r); claim.ReadyNode != "" {
+		t.Errorf("%q", claim.ReadyNode)
+	}
+}
+
 func TestATokenThatNobodyAskedForIsNotReissued(t *testing.T) {
 	t.Parallel()
 	c := newCluster()

@@ -20,6 +20,10 @@ func doubts(c *Config) []string {
 		d = append(d, "artifacts.identity.required: false hands key and token to whoever knows an instance id: "+
 			"keep the endpoint behind another guard")
 	}
+	if c.Artifacts.Identity.Required && len(c.Artifacts.Identity.Accounts) == 0 {
+		d = append(d, "artifacts.identity.accounts: empty, so that instances of any AWS account pass the first checks and make work: "+
+			"list your own")
+	}
 	if c.Artifacts.TLS.CertFile == "" && len(c.Artifacts.TrustedProxies) == 0 {
 		d = append(d, "artifacts.tls: plain HTTP shows keys and tokens to the network: name certFile and keyFile, "+
 			"or keep the endpoint behind a proxy that ends TLS and name its network in artifacts.trustedProxies")

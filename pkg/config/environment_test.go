@@ -134,7 +134,7 @@ func TestDoubts(t *testing.T) {
 		}
 	}
 	_, warnings := mustParse(t, sources{environ: inPod}, minimal)
-	if len(warnings) != 1 || !strings.HasPrefix(warnings[0], "artifacts.tls: plain HTTP") {
-		t.Errorf("without TLS and proxy: %q", warnings)
+	if len(warnings) != 2 || !strings.HasPrefix(warnings[0], "artifacts.identity.accounts: empty") || !strings.HasPrefix(warnings[1], "artifacts.tls: plain HTTP") {
+		t.Errorf("without accounts, TLS and proxy: %q", warnings)
 	}
 }

@@ -19,12 +19,18 @@ queue: {url: "https://sqs.us-east-2.amazonaws.com/123456789012/dynk8s"}
 profiles: [{name: worker, selector: [{key: cluster, values: [home]}]}]
 `
 
-// behindProxy makes plain HTTP nothing to warn of.
-const behindProxy = "DYNK8S_ARTIFACTS_TRUSTEDPROXIES=10.0.0.0/8"
+// What would be warned of in each test else.
+const (
+	behindProxy = "DYNK8S_ARTIFACTS_TRUSTEDPROXIES=10.0.0.0/8"
+	ownAccount  = "DYNK8S_ARTIFACTS_IDENTITY_ACCOUNTS=123456789012"
+)
+
+// bareSources are for files that say more than testSources does.
+func bareSources() sources { return sources{environ: inPod, namespaceFile: "testdata/missing"} }
 
 // testSources makes parse independent of where the test runs.
 func testSources(environ ...string) sources {
-	return sources{environ: slices.Concat([]string{behindProxy}, environ, inPod), namespaceFile: "testdata/missing"}
+	return sources{environ: slices.Concat([]string{behindProxy, ownAccount}, environ, inPod), namespaceFile: "testdata/missing"}
 }
 
 func mustParse(t *testing.T, s sources, file string) (*Config, []string) {
@@ -45,6 +51,7 @@ func TestMinimal(t *testing.T) {
 	want := Defaults()
 	want.Queue.URL = "https://sqs.us-east-2.amazonaws.com/123456789012/dynk8s"
 	want.Artifacts.TrustedProxies = []string{"10.0.0.0/8"}
+	want.Artifacts.Identity.Accounts = []string{"123456789012"}
 	want.Queue.Region, want.AWS.Region, want.Kubernetes.Namespace = "us-east-2", "us-east-2", "dynk8s"
 	profile := profileDefaults()
 	profile.Name, profile.Selector = "worker", []Condition{{Key: "cluster", Values: []string{"home"}}}
@@ -145,7 +152,7 @@ func TestEveryFlagAndVariable(t *testing.T) {
 
 func TestTextsStayAsWritten(t *testing.T) {
 	t.Parallel()
-	c, _ := mustParse(t, testSources(), `
+	c, _ := mustParse(t, bareSources(), `
 queue: {url: "https://sqs.us-east-2.amazonaws.com/123456789012/dynk8s"}
 artifacts: {identity: {accounts: [012345678901, 123456789012]}}
 profiles:

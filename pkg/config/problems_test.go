@@ -100,6 +100,9 @@ func TestProblems(t *testing.T) {
 		{"rate that is no number", minimal + "artifacts: {limits: {total: NaN}}", "artifacts.limits.total: is NaN: want more than 0"},
 		{"no burst", minimal + "artifacts: {limits: {totalBurst: 0}}", "artifacts.limits.totalBurst: is 0: want 1 to 100000"},
 		{"group of requests", minimal + "certificates: {group: 'system:nodes'}", `certificates.group: "system:nodes" is no group of bootstrap tokens`},
+		{"kubeadm's group", minimal + "certificates: {approve: true, group: '" + kubeadmGroup + "'}", "certificates.group: requests of " + kubeadmGroup + " are approved automatically"},
+		{"mapped network", minimal + "artifacts: {identity: {networks: ['::ffff:192.0.2.0/120']}}", `artifacts.identity.networks[0]: "::ffff:192.0.2.0/120" is IPv4 in IPv6: want 192.0.2.0/24`},
+		{"taint twice over", selected("node: {taints: [{key: a, value: b, effect: NoExecute}], restrictedTaints: [{key: a, effect: NoExecute}]}"), "profiles[0].node.restrictedTaints[0]: has another value under taints"},
 		{"nobody approves", selected("bootstrapToken: {extraGroups: ['system:bootstrappers:a']}") + "certificates: {approve: true}", "profiles[0].bootstrapToken.extraGroups: lacks certificates.group (system:bootstrappers:dynk8s)"},
 		{"restricted label's key", selected("node: {restrictedLabels: {'a b': c}}"), `profiles[0].node.restrictedLabels[a b]: "a b" is no label key`},
 		{"label twice", selected("node: {labels: {a: b}, restrictedLabels: {a: c}}"), "profiles[0].node.restrictedLabels[a]: has another value under labels"},
@@ -142,7 +145,7 @@ func TestProblems(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			c, _, err := testSources().parse([]byte(tt.file))
+			c, _, err := bareSources().parse([]byte(tt.file))
 			switch {
 			case err == nil:
 				t.Fatalf("no problem was found in\n%s", tt.file)

@@ -25,6 +25,10 @@ func validate(c *Config) problems {
 	p.reconcile(c.Reconcile)
 	p.artifacts(c.Artifacts)
 	p.group("certificates.group", c.Certificates.Group)
+	if c.Certificates.Approve && c.Certificates.Group == kubeadmGroup {
+		p.addf("certificates.group", "requests of %s are approved automatically, whatever Node they name: "+
+			"want a group of the program's own, such as %s", kubeadmGroup, Defaults().Certificates.Group)
+	}
 	p.address("operations.address", c.Operations.Address)
 	if c.Operations.Address == c.Artifacts.Address && !strings.HasSuffix(c.Operations.Address, ":0") {
 		p.addf("operations.address", "%s is artifacts.address too: the artifact endpoint may be exposed, this one never",

@@ -54,6 +54,8 @@ func (p *problems) networks(path string, networks []string) {
 		switch {
 		case err != nil:
 			p.addf(index(path, n), "%q is no network: want a CIDR such as 10.0.0.0/8 or 203.0.113.7/32", clip(network))
+		case prefix.Addr().Is4In6() && prefix.Bits() >= 96:
+			p.addf(index(path, n), "%q is IPv4 in IPv6: want %s", clip(network), netip.PrefixFrom(prefix.Addr().Unmap(), prefix.Bits()-96))
 		case prefix != prefix.Masked():
 			p.addf(index(path, n), "%q has bits after its mask: did you mean %s?", clip(network), prefix.Masked())
 		}

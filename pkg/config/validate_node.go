@@ -33,6 +33,11 @@ func (p *problems) node(path string, n Node, apiVersion string) {
 		p.restrictedLabel(path+".restrictedLabels["+clip(key)+"]", key, n)
 	}
 	p.taints(path+".restrictedTaints", n.RestrictedTaints)
+	for i, t := range n.RestrictedTaints {
+		if slices.ContainsFunc(n.Taints, func(o Taint) bool { return o.Key == t.Key && o.Effect == t.Effect && o.Value != t.Value }) {
+			p.addf(index(path+".restrictedTaints", i), "has another value under taints: remove one of the two")
+		}
+	}
 	p.kubeletArgs(path+".kubeletExtraArgs", n.KubeletExtraArgs, apiVersion)
 	if u, err := url.Parse(n.CRISocket); err != nil || u.Scheme != "unix" || u.Host != "" || len(u.Path) < 2 {
 		p.addf(path+".criSocket", "%q is no socket's URL: want the form unix:///var/run/crio/crio.sock", clip(n.CRISocket))

@@ -28,7 +28,8 @@ const (
 	operationsShutdown = 2 * time.Second
 )
 
-// maxHeaderBytes leaves room for a signed identity document in a header.
+// maxHeaderBytes leaves room for a signed identity document in a header. net/http
+// lets one be 4 KiB longer over HTTP/1.1.
 const maxHeaderBytes = 16 << 10
 
 // http2Limits are for clients that fetch a few small answers and send nothing

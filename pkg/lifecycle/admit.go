@@ -12,8 +12,12 @@ import (
 	"dynk8s.du5t1n.me/provisioner/pkg/wireguardkey"
 )
 
-// errClaimMoved says that the claim vanished or changed during the admission.
-var errClaimMoved = errors.New("the claim changed during the admission")
+var (
+	// errClaimMoved says that the claim vanished or changed during the admission.
+	errClaimMoved = errors.New("the claim changed during the admission")
+	// errJoinedBefore says that only an operator may let the instance in again.
+	errJoinedBefore = errors.New("the instance has joined before")
+)
 
 // admit gives a key and a token to a starting instance that is ours and has not
 // joined, or completes what it has been given in part.
@@ -51,6 +55,8 @@ func (l *Lifecycle) tryAdmit(ctx context.Context, inst instance.Instance, profil
 	claim, err := l.tokens.Find(ctx, inst.ID)
 	var key wireguardkey.Key
 	switch {
+	case joinedBefore(held) && (errors.Is(err, bootstraptoken.ErrNotFound) || (err == nil && !claim.Reissued(time.Now()))):
+		return errJoinedBefore
 	case errors.Is(err, bootstraptoken.ErrNotFound):
 		claim, key, err = l.claim(ctx, inst, profile, held)
 	case err != nil:
@@ -63,6 +69,11 @@ func (l *Lifecycle) tryAdmit(ctx context.Context, inst instance.Instance, profil
 	}
 	_, err = l.label(ctx, claim, key, profile)
 	return err
+}
+
+// joinedBefore reports whether the instance that holds the keys had a Ready node.
+func joinedBefore(held []wireguardkey.Key) bool {
+	return slices.ContainsFunc(held, wireguardkey.Key.Joined)
 }
 
 // claim chooses a key and creates the claim that names it. Another replica's

@@ -29,13 +29,15 @@ func before(n int, f func()) apitest.Hook {
 
 var errCrash = errors.New("the process was killed")
 
-// faults are what may happen at one call: the nth call's error, and whether the
+// fault is what may happen at one call: the nth call's error, and whether the
 // process ends there.
-var faults = []struct {
+type fault struct {
 	name  string
 	err   error
 	crash bool
-}{
+}
+
+var faults = []fault{
 	{"500", apierrors.NewInternalError(errors.New("etcd is away")), false},
 	{"429", apierrors.NewTooManyRequests("later", 1), false},
 	{"409", apierrors.NewConflict(corev1.Resource("secrets"), "x", errors.New("modified")), false},

@@ -101,14 +101,22 @@ func (l *Lifecycle) open(id instance.ID, readyNode string, reissued bool) error 
 	if found, joined := l.nodes.Find(id); joined && closes(found, readyNode, reissued) {
 		return ErrClosed
 	}
+	if !reissued && l.keys.Joined(id) { // its Node may be gone since
+		return ErrClosed
+	}
 	return nil
+}
+
+// OpenFor is Open by the claim that the instance has now.
+func (l *Lifecycle) OpenFor(claim bootstraptoken.Claim) error {
+	return l.open(claim.InstanceID, claim.ReadyNode, claim.Reissued(time.Now()))
 }
 
 // closes reports whether a node ends the join of its instance: when it is Ready,
 // unless it was so already when an operator asked for the token. No clocks are
 // compared: the instance's may be wrong.
 func closes(n node.Node, readyNode string, reissued bool) bool {
-	return n.Ready() && !(reissued && n.Incarnation() == readyNode)
+	return n.Ready() && (!reissued || n.Incarnation != readyNode)
 }
 
 // Grant returns what the instance was given, and marks its key as handed out
@@ -135,12 +143,15 @@ func (l *Lifecycle) grant(ctx context.Context, id instance.ID) (Grant, error) {
 		return Grant{}, err
 	}
 	// Whatever the cache says of a reissue, the claim itself decides.
-	if err := l.open(id, claim.ReadyNode, claim.Reissued(time.Now())); err != nil {
+	if err := l.OpenFor(claim); err != nil {
 		return Grant{}, err
 	}
 	held, err := l.keys.Held(ctx, id)
 	if err != nil {
 		return Grant{}, err
+	}
+	if joinedBefore(held) && !claim.Reissued(time.Now()) {
+		return Grant{}, ErrClosed
 	}
 	key, err := claimedKey(held, claim)
 	if err != nil {
@@ -160,7 +171,7 @@ func (l *Lifecycle) grant(ctx context.Context, id instance.ID) (Grant, error) {
 		return Grant{}, ErrNotAllocated
 	}
 	// The node may have become Ready, or the end been announced, meanwhile.
-	if err := l.open(id, claim.ReadyNode, claim.Reissued(time.Now())); err != nil {
+	if err := l.OpenFor(claim); err != nil {
 		return Grant{}, err
 	}
 	g := GrantOfClaim(claim)

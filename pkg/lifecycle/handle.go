@@ -85,7 +85,11 @@ func (l *Lifecycle) admitMatching(ctx context.Context, inst instance.Instance) (
 	if _, joined := l.nodes.Find(inst.ID); joined {
 		return resultJoined, nil
 	}
-	if err := l.admit(ctx, inst, profile); err != nil {
+	err = l.admit(ctx, inst, profile)
+	switch {
+	case errors.Is(err, errJoinedBefore):
+		return resultJoined, nil
+	case err != nil:
 		return "", err
 	}
 	return resultAdmitted, nil

@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -135,4 +136,30 @@ func TestAnotherInstancesNodeDoesNotEndAReissue(t *testing.T) {
 		w.wantReissued(instanceB, got)
 		r.grant(instanceB)
 	})
+}
+
+// The expected name is there, but it is not the instance's Node: the operator is
+// told, and neither Node gets anything.
+func TestTheExpectedNameIsAnothers(t *testing.T) {
+	t.Parallel()
+	for _, expected := range []string{string(instanceA), "worker-1"} {
+		in(t, func(t *testing.T, w *world) {
+			w.makeKeys("key-1")
+			r := w.start()
+			p := restricted(t)
+			p.NodeName = func(lifecycle.Grant) (string, error) { return expected, nil }
+			r.SetProfiles([]lifecycle.Profile{p})
+			r.admit(instanceA)
+			w.joinAs(expected, instanceB, corev1.ConditionTrue)
+			w.joinAs("elsewhere", instanceA, corev1.ConditionTrue)
+			r.client.Forget()
+			r.reconcile(1)
+			wantOnlyKey(w, instanceA)
+			w.wantRestricted("elsewhere", false)
+			w.wantRestricted(expected, false)
+			if text := w.log.String(); !strings.Contains(text, "level=WARN") || len(r.nodeCalls()) != 0 {
+				t.Errorf("calls %v, log %s", r.nodeCalls(), text)
+			}
+		})
+	}
 }

@@ -169,7 +169,7 @@ type tombstone struct {
 // bury remembers that the instance is shutting down or terminated, so that a
 // late event does not revive it.
 func (l *Lifecycle) bury(id instance.ID, state instance.State) {
-	l.tombstones.Add(tombstone{id, state}, struct{}{}, tombstoneLife)
+	l.tombstones.Add(tombstone{id, state}, time.Now(), tombstoneLife)
 }
 
 func (l *Lifecycle) buried(id instance.ID) bool {
@@ -179,4 +179,17 @@ func (l *Lifecycle) buried(id instance.ID) bool {
 func (l *Lifecycle) buriedAs(id instance.ID, state instance.State) bool {
 	_, found := l.tombstones.Get(tombstone{id, state})
 	return found
+}
+
+// unbury forgets that an instance was said to end when EC2 still says, long
+// after, that it is starting or running: what said so was wrong.
+func (l *Lifecycle) unbury(ctx context.Context, inst instance.Instance) {
+	for _, state := range []instance.State{instance.ShuttingDown, instance.Terminated} {
+		at, found := l.tombstones.Get(tombstone{inst.ID, state})
+		if said, ok := at.(time.Time); found && ok && time.Since(said) > l.cfg.GoneGrace {
+			l.tombstones.Remove(tombstone{inst.ID, state})
+			l.log.WarnContext(ctx, "an event said that the instance ends, but EC2 still says that it does not: the event was wrong",
+				"instance", inst.ID, "said", state, "state", inst.State)
+		}
+	}
 }

@@ -76,7 +76,7 @@ func (rc race) run(w *world, rng *rand.Rand) {
 		if rc.restricts {
 			r.SetProfiles([]lifecycle.Profile{restricted(w.t)})
 		}
-		for _, v := range r.views.all() {
+		for _, v := range r.allViews() {
 			v.Hold()
 			s.others = append(s.others, v.Step, v.Step)
 		}
@@ -213,7 +213,7 @@ func (rc race) addDisturbances(w *world, s *schedule) {
 func (rc race) settle(w *world, replicas []*replica) {
 	for _, r := range replicas {
 		r.setHook(nil)
-		for _, v := range r.views.all() {
+		for _, v := range r.allViews() {
 			v.Release()
 		}
 	}

@@ -85,6 +85,7 @@ func (l *Lifecycle) matching(ctx context.Context) (map[instance.ID]match, error)
 			return nil, fmt.Errorf("list instances of profile %s: %w", profile.Name, err)
 		}
 		for _, inst := range instances {
+			l.unbury(ctx, inst)
 			if _, earlier := found[inst.ID]; !earlier && !l.buried(inst.ID) {
 				found[inst.ID] = match{inst, profile}
 			}

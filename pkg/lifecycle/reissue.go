@@ -26,7 +26,10 @@ type Reissued struct {
 // made a token meanwhile.
 const reissueAttempts = 5
 
-var errReissueRace = errors.New("a token of the instance is made by others again and again: ask once more")
+var (
+	errReissueConflict = errors.New("a token of the instance is made by others again and again: ask once more")
+	errEnding          = errors.New("the instance is on its way out")
+)
 
 // Reissue replaces the token of a pending or running instance that is ours by a
 // new one and opens the endpoint for it, whether or not it has joined before and
@@ -47,14 +50,15 @@ func (l *Lifecycle) Reissue(ctx context.Context, id instance.ID) (Reissued, erro
 			return Reissued{}, err
 		}
 		// Its end may have come meanwhile, and have been handled before our writes.
-		if _, _, err := l.reissuable(ctx, id); err != nil {
-			_, closeErr := l.close(ctx, id)
-			return Reissued{}, errors.Join(err, closeErr)
+		// An error is no evidence of it.
+		if now, err := l.instances.Instance(ctx, id); l.buried(id) || (err == nil && now.State.Ending()) {
+			_, err := l.close(ctx, id)
+			return Reissued{}, errors.Join(errEnding, err)
 		}
 		l.log.InfoContext(ctx, "bootstrap token reissued", "instance", id, "token_id", claim.Token.ID(), "until", claim.ReissuedUntil)
 		return Reissued{TokenID: claim.Token.ID(), Key: claim.KeyName, Profile: profile.Name, Until: claim.ReissuedUntil}, nil
 	}
-	return Reissued{}, errReissueRace
+	return Reissued{}, errReissueConflict
 }
 
 // reissuable returns the instance and its profile, or why it cannot join.
@@ -67,7 +71,7 @@ func (l *Lifecycle) reissuable(ctx context.Context, id instance.ID) (instance.In
 		return inst, Profile{}, fmt.Errorf("the instance is %s: only one that is pending or running can join", inst.State)
 	}
 	if l.buried(id) {
-		return inst, Profile{}, errors.New("the instance is on its way out")
+		return inst, Profile{}, errEnding
 	}
 	profile, matches, err := l.profileFor(inst)
 	if err != nil {
@@ -108,7 +112,7 @@ func (l *Lifecycle) replace(ctx context.Context, inst instance.Instance, profile
 	found, _ := l.nodes.Find(inst.ID)
 	claim, created, err := l.tokens.Create(ctx, bootstraptoken.Request{
 		Instance: inst, Profile: profile.Name, KeyName: key.Name(), Settings: profile.Token,
-		Reissue: true, ReadyNode: found.Incarnation(),
+		Reissue: true, ReadyNode: found.Incarnation,
 	})
 	if err != nil {
 		return bootstraptoken.Claim{}, err

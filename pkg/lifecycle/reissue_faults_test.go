@@ -15,12 +15,15 @@ import (
 	"dynk8s.du5t1n.me/provisioner/pkg/lifecycle"
 )
 
+// reissueFaults are those that differ to a reissue.
+var reissueFaults = slices.DeleteFunc(slices.Clone(faults), func(f fault) bool { return f.name == "429" || f.name == "timeout" })
+
 // The operator's program fails, or is killed, at any call; asked again it does
 // all of it.
 func TestReissueSurvivesAFaultAtEveryCall(t *testing.T) {
 	t.Parallel()
-	for start, prepare := range allStarts() {
-		for _, fault := range faults {
+	for start, prepare := range someStarts() {
+		for _, fault := range reissueFaults {
 			t.Run(start+", "+fault.name, func(t *testing.T) {
 				t.Parallel()
 				everyCall(t, func(t *testing.T, w *world, n int) bool {
@@ -58,8 +61,11 @@ func TestReissueSurvivesAFaultAtEveryCall(t *testing.T) {
 // It fails, and nobody asks again: the passes leave nothing half done.
 func TestAFailedReissueIsRepaired(t *testing.T) {
 	t.Parallel()
-	for start, prepare := range allStarts() {
-		for _, fault := range faults {
+	for start, prepare := range someStarts() {
+		for _, fault := range reissueFaults {
+			if !fault.crash {
+				continue
+			}
 			t.Run(start+", "+fault.name, func(t *testing.T) {
 				t.Parallel()
 				everyCall(t, func(t *testing.T, w *world, n int) bool {
@@ -107,12 +113,10 @@ func (w *world) past(id instance.ID) bool {
 // meddlers are what may happen at any call of a reissue, by another replica or by
 // a hand.
 var meddlers = map[string]func(*world, *replica){
-	"event":     func(_ *world, r *replica) { _, _ = r.Handle(context.Background(), event(instanceA, instance.Running)) },
-	"pass":      func(_ *world, r *replica) { r.reconcile(1) },
-	"reissue":   func(_ *world, r *replica) { _, _ = r.Reissue(context.Background(), instanceA) },
-	"fetch":     func(w *world, r *replica) { r.tryGrant(instanceA) },
-	"stop":      func(w *world, _ *replica) { w.ec2.setState(instanceA, instance.Stopped) },
-	"all of it": func(w *world, r *replica) { meddleWithAll(w, r) },
+	"pass":    func(_ *world, r *replica) { r.reconcile(1) },
+	"reissue": func(_ *world, r *replica) { _, _ = r.Reissue(context.Background(), instanceA) },
+	"fetch":   func(w *world, r *replica) { r.tryGrant(instanceA) },
+	"stop":    func(w *world, _ *replica) { w.ec2.setState(instanceA, instance.Stopped) },
 	"event and fetch": func(_ *world, r *replica) {
 		_, _ = r.Handle(context.Background(), event(instanceA, instance.Running))
 		r.tryGrant(instanceA)
@@ -123,9 +127,6 @@ var meddlers = map[string]func(*world, *replica){
 		for _, key := range w.keysOf(instanceA) {
 			w.editKey(key, func(s *corev1.Secret) { metav1.SetMetaDataLabel(&s.ObjectMeta, "site", "home") })
 		}
-	},
-	"the token is renewed by a hand": func(w *world, _ *replica) {
-		w.editClaim(instanceA, func(s *corev1.Secret) { s.Data["expiration"] = []byte("2000-12-31T00:00:00Z") })
 	},
 	"the claim's label is lost": func(w *world, _ *replica) {
 		w.editClaim(instanceA, func(s *corev1.Secret) { s.Labels = nil })
@@ -141,14 +142,6 @@ var meddlers = map[string]func(*world, *replica){
 	},
 }
 
-func meddleWithAll(w *world, r *replica) {
-	_, _ = r.Handle(context.Background(), event(instanceA, instance.Running))
-	r.tryGrant(instanceA)
-	r.reconcile(1)
-	_, _ = r.Reissue(context.Background(), instanceA)
-	r.tryGrant(instanceA)
-}
-
 // tryGrant fetches, and what it is given must be right.
 func (r *replica) tryGrant(id instance.ID) bool {
 	g, err := r.Grant(context.Background(), id)
@@ -160,7 +153,7 @@ func (r *replica) tryGrant(id instance.ID) bool {
 
 func TestReissueWithOthersBetweenItsCalls(t *testing.T) {
 	t.Parallel()
-	for start, prepare := range allStarts() {
+	for start, prepare := range someStarts() {
 		for name, meddle := range meddlers {
 			t.Run(start+", "+name, func(t *testing.T) {
 				t.Parallel()
@@ -177,7 +170,10 @@ func TestReissueWithOthersBetweenItsCalls(t *testing.T) {
 						t.Errorf("key %s, it was given %s", got.Key, had)
 					}
 					w.ec2.setState(instanceA, instance.Running)
-					if err != nil { // the operator asks again
+					if err != nil && name != "stop" {
+						t.Errorf("the operator has to ask again: %v", err)
+					}
+					if err != nil {
 						got = r.reissue(instanceA)
 					}
 					w.wantToken(instanceA, got)
@@ -197,8 +193,8 @@ func TestReissueWithOthersBetweenItsCalls(t *testing.T) {
 // call. The new token is not harmed, nor is its right to be fetched.
 func TestAReissueBetweenTheCallsOfOthers(t *testing.T) {
 	t.Parallel()
-	for start, prepare := range allStarts() {
-		for _, name := range []string{"event", "pass", "fetch", "event and fetch"} {
+	for start, prepare := range someStarts() {
+		for _, name := range []string{"pass", "fetch", "event and fetch"} {
 			t.Run(start+", "+name, func(t *testing.T) {
 				t.Parallel()
 				everyCall(t, func(t *testing.T, w *world, n int) bool {

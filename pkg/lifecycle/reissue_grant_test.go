@@ -128,6 +128,25 @@ func TestGrantToAJoinedInstance(t *testing.T) {
 	}
 }
 
+// A fetch that the token itself refuses leaves no mark on the key.
+func TestARefusedFetchMarksNothing(t *testing.T) {
+	t.Parallel()
+	in(t, func(t *testing.T, w *world) {
+		w.makeKeys("key-1")
+		w.ec2.launch(instanceA)
+		r := w.start()
+		w.join(instanceA, corev1.ConditionTrue)
+		r.reissue(instanceA)
+		r.tokenView.Hold()
+		w.replaceClaim(instanceA, ordinary)
+		r.client.Forget()
+		r.wantClosed(instanceA)
+		if n := r.client.Count("update"); n != 0 {
+			t.Errorf("%d updates", n)
+		}
+	})
+}
+
 func TestACacheThatCatchesUpOpens(t *testing.T) {
 	t.Parallel()
 	in(t, func(_ *testing.T, w *world) {
@@ -242,9 +261,10 @@ func TestANodeThatBecomesReadyByAReissueClosesAtOnce(t *testing.T) {
 			t.Parallel()
 			everyCall(t, func(t *testing.T, w *world, n int) bool {
 				r := w.start()
-				if name == "became Ready" {
+				switch name {
+				case "became Ready":
 					w.join(instanceA, corev1.ConditionFalse)
-				} else if name == "replaced" {
+				case "replaced":
 					w.join(instanceA, corev1.ConditionTrue)
 				}
 				r.reissue(instanceA)

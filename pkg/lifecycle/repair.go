@@ -20,19 +20,20 @@ func (l *Lifecycle) reconcileLiving(ctx context.Context, inst instance.Instance,
 	if err := l.releaseSurplus(ctx, id, claims); err != nil {
 		return err
 	}
-	if len(claims) == 1 && claims[0].Reissued(time.Now()) && !l.complete(inst, claims) {
+	found, joined := l.nodes.Find(id)
+	if len(claims) == 1 && claims[0].Reissued(time.Now()) && !closes(found, claims[0].ReadyNode, true) && !l.complete(inst, claims) {
 		// Whatever the rest of this says of instances that joined or are old.
-		return l.admit(ctx, inst, profile)
+		if err := l.admit(ctx, inst, profile); err != nil && !errors.Is(err, errJoinedBefore) {
+			return err
+		}
 	}
-	if found, joined := l.nodes.Find(id); joined {
-		if !found.Ready() {
-			return nil
-		}
-		err := l.restrict(ctx, profile, GrantOf(inst, profile))
-		if len(claims) > 0 {
-			err = errors.Join(err, l.finishJoin(ctx, id))
-		}
-		return err
+	switch {
+	case joined && found.Ready():
+		return l.keepJoined(ctx, inst, profile, claims)
+	case joined:
+		return nil
+	case l.keys.Joined(id): // only an operator's reissue opens it again, for as long as that lasts
+		return l.revokeExpired(ctx, claims)
 	}
 	past, err := l.pastCutoff(ctx, inst, claims)
 	if err != nil {
@@ -49,6 +50,19 @@ func (l *Lifecycle) reconcileLiving(ctx context.Context, inst instance.Instance,
 		l.corrected(ctx, corrAdmitted, id)
 	}
 	return err
+}
+
+// keepJoined sees to it that an instance whose node is Ready has what it should,
+// and no token.
+func (l *Lifecycle) keepJoined(ctx context.Context, inst instance.Instance, profile Profile, claims []bootstraptoken.Claim) error {
+	errs := []error{l.restrict(ctx, profile, GrantOf(inst, profile))}
+	if !l.keys.Joined(inst.ID) && len(l.keys.HeldNames(inst.ID)) > 0 {
+		errs = append(errs, l.markJoined(ctx, inst.ID))
+	}
+	if len(claims) > 0 {
+		errs = append(errs, l.finishJoin(ctx, inst.ID))
+	}
+	return errors.Join(errs...)
 }
 
 // complete reports whether the instance has one claim that has not expired and

@@ -153,9 +153,14 @@ func (l *Lifecycle) finishJoin(ctx context.Context, id instance.ID) error {
 	if err != nil {
 		return err
 	}
-	var errs []error
+	// Once more: an operator may have asked for a token meanwhile, beside another
+	// state of the node.
+	if found, joined = l.nodes.Find(id); !joined || !found.Ready() || len(claims) == 0 {
+		return nil
+	}
+	// A failure must not keep the token alive; the reconcile pass comes back.
+	errs := []error{l.markJoined(ctx, id)}
 	for _, claim := range claims {
-		// A failure must not keep the token alive; the reconcile pass comes back.
 		if profile, configured := l.profileNamed(claim.Profile); configured {
 			errs = append(errs, l.restrict(ctx, profile, GrantOfClaim(claim)))
 		}
@@ -167,14 +172,35 @@ func (l *Lifecycle) finishJoin(ctx context.Context, id instance.ID) error {
 // revokeJoined revokes the token of an instance whose node is Ready. One that an
 // operator asked for stays until it lapses, or until the node became Ready by it.
 func (l *Lifecycle) revokeJoined(ctx context.Context, claim bootstraptoken.Claim, found node.Node) error {
-	if !closes(found, claim.ReadyNode, claim.Reissued(time.Now())) {
+	reissued := claim.Reissued(time.Now())
+	if !closes(found, claim.ReadyNode, reissued) {
 		return nil
+	}
+	if reissued { // the cache may hold the node that was there before
+		live, joined, err := l.nodes.FindLive(ctx, claim.InstanceID)
+		if err != nil || !joined || !closes(live, claim.ReadyNode, reissued) {
+			return err
+		}
 	}
 	revoked, err := l.tokens.Revoke(ctx, claim)
 	if err == nil && revoked {
 		l.joined(ctx, claim, found.ReadySince)
 	}
 	return err
+}
+
+// markJoined remembers on the instance's keys that its node was Ready, so that a
+// node that vanishes does not open the endpoint again.
+func (l *Lifecycle) markJoined(ctx context.Context, id instance.ID) error {
+	held, err := l.keys.Held(ctx, id)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, key := range held {
+		errs = append(errs, l.keys.MarkJoined(ctx, key, id))
+	}
+	return errors.Join(errs...)
 }
 
 func (l *Lifecycle) joined(ctx context.Context, claim bootstraptoken.Claim, readySince time.Time) {

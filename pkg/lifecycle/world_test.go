@@ -84,7 +84,7 @@ type replica struct {
 // views are a replica's caches.
 type views struct{ keyView, nodeView, tokenView *apitest.View }
 
-func (v views) all() []*apitest.View { return []*apitest.View{v.keyView, v.nodeView, v.tokenView} }
+func (v views) allViews() []*apitest.View { return []*apitest.View{v.keyView, v.nodeView, v.tokenView} }
 
 func worker(t *testing.T) lifecycle.Profile {
 	t.Helper()

@@ -133,12 +133,12 @@ func TestDeleteSparesAnImpostorThatTheCacheDidNotSee(t *testing.T) {
 func TestTheIndexFollowsTheProviderID(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, makeNode(string(instanceA), "", corev1.ConditionTrue), makeNode("n", "", corev1.ConditionTrue))
-	if ids := c.Nodes.index.ListIndexFuncValues(byInstance); len(ids) != 0 {
+	if ids := c.index.ListIndexFuncValues(byInstance); len(ids) != 0 {
 		t.Errorf("indexed: %v", ids)
 	}
 	c.change(t, string(instanceA), func(n *corev1.Node) { n.Spec.ProviderID = providerID(instanceB) })
 	c.change(t, "n", func(n *corev1.Node) { n.Spec.ProviderID = providerID(instanceA) })
-	if ids := c.Nodes.index.ListIndexFuncValues(byInstance); !slices.Equal(ids, []string{string(instanceA)}) {
+	if ids := c.index.ListIndexFuncValues(byInstance); !slices.Equal(ids, []string{string(instanceA)}) {
 		t.Errorf("indexed: %v", ids)
 	}
 	if n, found := c.Find(instanceA); !found || n.Name != "n" {
@@ -165,7 +165,7 @@ func TestIncarnation(t *testing.T) {
 	c := newCluster(t, makeNode("n", providerID(instanceA), corev1.ConditionTrue))
 	incarnation := func() string {
 		n, _ := c.Find(instanceA)
-		return n.Incarnation()
+		return n.Incarnation
 	}
 	ready := func(status corev1.ConditionStatus, after time.Duration) {
 		c.change(t, "n", func(n *corev1.Node) {

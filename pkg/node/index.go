@@ -73,12 +73,20 @@ func trim(object any) (any, error) {
 
 func nodeOf(n *corev1.Node, id instance.ID) Node {
 	return Node{
-		Name:       n.Name,
-		UID:        n.UID,
-		InstanceID: id,
-		Ours:       n.Labels[InstanceLabel] == string(id),
-		ReadySince: readySince(n),
+		Name:        n.Name,
+		InstanceID:  id,
+		Ours:        n.Labels[InstanceLabel] == string(id),
+		ReadySince:  readySince(n),
+		Incarnation: incarnation(n),
 	}
+}
+
+func incarnation(n *corev1.Node) string {
+	since := readySince(n)
+	if since.IsZero() {
+		return ""
+	}
+	return string(n.UID) + "@" + since.UTC().Format(time.RFC3339) + " "
 }
 
 func readySince(n *corev1.Node) time.Time {

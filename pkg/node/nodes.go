@@ -33,25 +33,18 @@ type Client interface {
 // Node is the Node of an instance.
 type Node struct {
 	Name       string
-	UID        types.UID
 	InstanceID instance.ID
 	// Ours reports whether a Node of the instance carries our label for it.
 	Ours bool
 	// ReadySince is when the Node became Ready; zero while it is not.
 	ReadySince time.Time
+	// Incarnation differs each time that a Node of the instance becomes Ready;
+	// empty while none is.
+	Incarnation string
 }
 
 // Ready reports whether the Node is Ready.
 func (n Node) Ready() bool { return !n.ReadySince.IsZero() }
-
-// Incarnation tells apart each time that an instance's Node became Ready; empty
-// while it is not.
-func (n Node) Incarnation() string {
-	if !n.Ready() {
-		return ""
-	}
-	return string(n.UID) + "@" + n.ReadySince.UTC().Format(time.RFC3339)
-}
 
 // Nodes finds Nodes by the instance id in their spec.providerID.
 type Nodes struct {
@@ -70,18 +63,42 @@ func New(client Client, index cache.Indexer) *Nodes {
 // it. Should there be several, one under an old name perhaps, it is a Ready one
 // if any is, and ours if any is.
 func (n *Nodes) Find(id instance.ID) (Node, bool) {
-	all := n.find(id)
+	return best(n.find(id), id)
+}
+
+// FindLive is Find with the Nodes read from the API server. One that is not in
+// the cache yet is not found.
+func (n *Nodes) FindLive(ctx context.Context, id instance.ID) (Node, bool, error) {
+	var live []*corev1.Node
+	for _, cached := range n.find(id) {
+		read, err := n.client.Get(ctx, cached.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return Node{}, false, fmt.Errorf("read node: %w", err)
+		}
+		if of, ok := instanceOf(read); ok && of == id {
+			live = append(live, read)
+		}
+	}
+	found, ok := best(live, id)
+	return found, ok, nil
+}
+
+// best joins the Nodes of an instance into one.
+func best(all []*corev1.Node, id instance.ID) (Node, bool) {
 	if len(all) == 0 {
 		return Node{}, false
 	}
 	best := nodeOf(all[0], id)
 	for _, found := range all[1:] {
 		other := nodeOf(found, id)
-		ours := best.Ours || other.Ours
+		ours, incarnation := best.Ours || other.Ours, best.Incarnation+other.Incarnation
 		if other.Ready() && !best.Ready() {
 			best = other
 		}
-		best.Ours = ours
+		best.Ours, best.Incarnation = ours, incarnation
 	}
 	return best, true
 }

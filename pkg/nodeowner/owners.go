@@ -39,8 +39,9 @@ type Instances interface {
 
 // Lifecycle knows which instances are ours and still joining.
 type Lifecycle interface {
-	// Open returns an error when the instance may not join any more.
-	Open(id instance.ID) error
+	// OpenFor returns an error when the instance of the claim may not join any
+	// more.
+	OpenFor(claim bootstraptoken.Claim) error
 	// ProfileOf returns the first profile that the tags match.
 	ProfileOf(tags map[string]string) (lifecycle.Profile, bool)
 }
@@ -74,11 +75,22 @@ func (o Owners) OfToken(ctx context.Context, tokenID string) (nodecertificate.Su
 	if claim.Expired(time.Now()) {
 		return subject, nodecertificate.Refusal("the bootstrap token has expired")
 	}
-	if err := o.Lifecycle.Open(claim.InstanceID); err != nil {
-		return subject, nodecertificate.Refusal("instance " + string(claim.InstanceID) + " has joined, or is on its way out")
+	if err := o.Lifecycle.OpenFor(claim); err != nil {
+		return subject, nodecertificate.Refusal(fmt.Sprintf("instance %s has joined, or is on its way out", claim.InstanceID))
+	}
+	inst, err := o.Instances.Instance(ctx, claim.InstanceID)
+	if err != nil {
+		return subject, fmt.Errorf("look the instance up: %w", err)
+	}
+	if !inst.State.Starting() {
+		return subject, nodecertificate.Refusal(fmt.Sprintf("instance %s is %s", claim.InstanceID, inst.State))
 	}
 	if subject.NodeName, err = o.Names.NodeName(lifecycle.GrantOfClaim(claim)); err != nil {
 		return subject, fmt.Errorf("name of the instance's node: %w", err)
+	}
+	// A name template may give one name to two instances.
+	if of, _, found := o.Nodes.InstanceOf(subject.NodeName); found && of != claim.InstanceID {
+		return subject, nodecertificate.Refusal(fmt.Sprintf("a node %s is there already and is not that of instance %s", subject.NodeName, claim.InstanceID))
 	}
 	return subject, nil
 }

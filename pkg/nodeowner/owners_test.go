@@ -56,7 +56,7 @@ func (f *facts) Instance(context.Context, instance.ID) (instance.Instance, error
 	return f.inst, f.instErr
 }
 
-func (f *facts) Open(instance.ID) error {
+func (f *facts) OpenFor(bootstraptoken.Claim) error {
 	if f.closed {
 		return lifecycle.ErrClosed
 	}
@@ -137,12 +137,18 @@ func TestOfToken(t *testing.T) {
 		change func(*facts)
 		want   string
 	}{
-		"joining":             {func(*facts) {}, yes},
-		"no such token":       {func(f *facts) { f.claimErr = bootstraptoken.ErrNotFound }, notOurs},
-		"API server is away":  {func(f *facts) { f.claimErr = errAway }, later},
-		"expired":             {func(f *facts) { f.claim.Expires = time.Now() }, refused},
-		"joined, or going":    {func(f *facts) { f.closed = true }, refused},
-		"no name can be made": {func(f *facts) { f.nameErr = errAway }, later},
+		"joining":                    {func(*facts) {}, yes},
+		"no such token":              {func(f *facts) { f.claimErr = bootstraptoken.ErrNotFound }, notOurs},
+		"API server is away":         {func(f *facts) { f.claimErr = errAway }, later},
+		"expired":                    {func(f *facts) { f.claim.Expires = time.Now() }, refused},
+		"joined, or going":           {func(f *facts) { f.closed = true }, refused},
+		"terminated":                 {func(f *facts) { f.inst.State = instance.Terminated }, refused},
+		"stopped":                    {func(f *facts) { f.inst.State = instance.Stopped }, refused},
+		"EC2 is away":                {func(f *facts) { f.instErr = errAway }, later},
+		"no name can be made":        {func(f *facts) { f.nameErr = errAway }, later},
+		"name is another instance's": {func(f *facts) { f.nodeOf["worker-"+string(instanceA)] = instanceB }, refused},
+		"name is a node at home":     {func(f *facts) { f.nodeOf["worker-"+string(instanceA)] = "" }, refused},
+		"joins again":                {func(f *facts) { f.nodeOf["worker-"+string(instanceA)] = instanceA }, yes},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -69,6 +70,14 @@ func (p *Pool) HeldNames(id instance.ID) []string { return p.names(byHolder, str
 // LostNames returns the names of the keys that were allocated to the instance
 // and whose label a hand has emptied or removed, as the cache has it.
 func (p *Pool) LostNames(id instance.ID) []string { return p.names(byLost, string(id)) }
+
+// Joined reports whether a key of the instance says that its Node was Ready
+// once, as the cache has it.
+func (p *Pool) Joined(id instance.ID) bool {
+	return slices.ContainsFunc(append(p.lookup(byHolder, string(id)), p.lookup(byLost, string(id))...), func(m metav1.Object) bool {
+		return m.GetAnnotations()[joinedAt] != ""
+	})
+}
 
 // Holders returns the instances that the labels and annotations of the pool
 // name, as the cache has it, in no order.

@@ -27,6 +27,7 @@ const (
 	allocatedAt = "dynk8s.du5t1n.me/allocated-at"
 	handedOutTo = "dynk8s.du5t1n.me/handed-out-to" // the mark
 	handedOutAt = "dynk8s.du5t1n.me/handed-out-at"
+	joinedAt    = "dynk8s.du5t1n.me/joined-at" // its holder's Node was Ready
 	releasedAt  = "dynk8s.du5t1n.me/released-at"
 )
 
@@ -57,6 +58,9 @@ func (k Key) Name() string { return k.secret().Name }
 
 // Marked reports whether the key was handed out to the instance.
 func (k Key) Marked(id instance.ID) bool { return k.secret().Annotations[handedOutTo] == string(id) }
+
+// Joined reports whether the Node of the key's holder was Ready once.
+func (k Key) Joined() bool { return k.secret().Annotations[joinedAt] != "" }
 
 // Reveal returns the wg-quick configuration, private key and all.
 func (k Key) Reveal() []byte { return k.secret().Data[configKey] }

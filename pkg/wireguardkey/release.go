@@ -35,6 +35,19 @@ func (p *Pool) HandOut(ctx context.Context, key Key, id instance.ID) ([]byte, er
 	return stored.Data[configKey], nil
 }
 
+// MarkJoined remembers on the key that the Node of the instance that holds it was
+// Ready. It lasts until the key is released.
+func (p *Pool) MarkJoined(ctx context.Context, key Key, id instance.ID) error {
+	_, err := p.change(ctx, key, func(secret *corev1.Secret) (bool, error) {
+		if !heldBy(secret, id) || keyOf(secret).Joined() {
+			return false, nil
+		}
+		metav1.SetMetaDataAnnotation(&secret.ObjectMeta, joinedAt, now())
+		return true, nil
+	})
+	return err
+}
+
 // Release gives the key back to the pool, marked or not, if it is the
 // instance's; it reports whether it did. Only for an instance that is dead. A
 // key without the pool's label loses what names the instance and stays out of
@@ -83,7 +96,7 @@ func clearHolder(secret *corev1.Secret) {
 	if _, pooled := secret.Labels[InstanceLabel]; pooled {
 		secret.Labels[InstanceLabel] = ""
 	}
-	for _, annotation := range []string{allocatedTo, allocatedAt, handedOutTo, handedOutAt} {
+	for _, annotation := range []string{allocatedTo, allocatedAt, handedOutTo, handedOutAt, joinedAt} {
 		delete(secret.Annotations, annotation)
 	}
 	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, releasedAt, now())
