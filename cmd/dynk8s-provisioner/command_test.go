@@ -116,6 +116,8 @@ func TestRunNamesBadCertificates(t *testing.T) {
 	kubeconfig := writeFile(t, "kubeconfig", `{apiVersion: v1, kind: Config, current-context: a, clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}],
 contexts: [{name: a, context: {cluster: a}}]}`)
 	for file, want := range map[string]string{
+		"/dev/zero":                              "no regular file",
+		t.TempDir():                              "no regular file",
 		"/nonexistent.pem":                       "no such file",
 		writeFile(t, "a.pem", "nothing"):         "PEM",
 		"us-east-2=" + writeFile(t, "b.pem", ""): "PEM",

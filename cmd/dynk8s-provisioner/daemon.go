@@ -81,6 +81,8 @@ func (d *daemon) assemble(kube *kubernetesClients, aws *awsClients) error {
 	// By the client of the watches: Events must not use up the rate of what counts.
 	d.events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kube.watches.CoreV1().Events(metav1.NamespaceAll)})
 	lookup := ec2lookup.New(aws.ec2, ec2lookup.Config{Logger: d.log})
+	// Strangers decide how often this one asks: at most five calls a second.
+	recent := ec2lookup.NewRecent(ec2lookup.New(aws.ec2, ec2lookup.Config{Linger: 200 * time.Millisecond, Logger: d.log}))
 	r, err := newRecords(d.cfg, kube, lookup, recordsConfig{
 		recorder:   d.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "dynk8s-provisioner"}),
 		registerer: d.registry,
@@ -109,23 +111,23 @@ func (d *daemon) assemble(kube *kubernetesClients, aws *awsClients) error {
 		DiscoveryFile:     d.cfg.Artifacts.Kubeadm.DiscoveryFile,
 		Logger:            d.log,
 	})
-	if d.authorizer, err = newAuthorizer(d.cfg.Artifacts.Identity, lookup, d.lifecycle); err != nil {
+	if d.authorizer, err = newAuthorizer(d.cfg.Artifacts.Identity, recent, d.lifecycle); err != nil {
 		return err
 	}
 	if d.cfg.Certificates.Approve {
-		return d.approve(kube, r, lookup)
+		return d.approve(kube, r, recent)
 	}
 	return nil
 }
 
 // approve adds what decides on the certificate requests of instances.
-func (d *daemon) approve(kube *kubernetesClients, r *records, lookup *ec2lookup.Lookup) error {
+func (d *daemon) approve(kube *kubernetesClients, r *records, instances nodeowner.Instances) error {
 	informer, err := nodecertificate.NewInformer(kube.watches)
 	if err != nil {
 		return fmt.Errorf("certificate request informer: %w", err)
 	}
 	d.approver = nodecertificate.New(kube.calls.CertificatesV1().CertificateSigningRequests(), nodeowner.Owners{
-		Claims: r.tokens, Nodes: r.nodes, Keys: r.keys, Instances: lookup, Lifecycle: d.lifecycle, Names: d.renderer,
+		Claims: r.tokens, Nodes: r.nodes, Keys: r.keys, Instances: instances, Lifecycle: d.lifecycle, Names: d.renderer,
 	}, nodecertificate.Config{Group: d.cfg.Certificates.Group, Registerer: d.registry, Logger: d.log})
 	if _, err := informer.AddEventHandler(d.approver.EventHandler()); err != nil {
 		return fmt.Errorf("watch certificate requests: %w", err)

@@ -9,9 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/time/rate"
-	"k8s.io/apimachinery/pkg/util/cache"
-
 	"dynk8s.du5t1n.me/provisioner/pkg/httpserver"
 	"dynk8s.du5t1n.me/provisioner/pkg/instance"
 	"dynk8s.du5t1n.me/provisioner/pkg/instanceidentity"
@@ -23,7 +20,7 @@ type Verifier interface {
 }
 
 // Instances answers what EC2 knows of one instance, or with an error that is
-// instance.ErrNotFound.
+// instance.ErrNotFound. Strangers decide how often it is asked.
 type Instances interface {
 	Instance(ctx context.Context, id instance.ID) (instance.Instance, error)
 }
@@ -55,14 +52,6 @@ const (
 	// youth is how long after an instance's start EC2's answers may lack it or
 	// show the state before.
 	youth = 2 * time.Minute
-	// An instance fetches three documents within seconds: one look at EC2 is
-	// enough for them, and for a stranger who comes again.
-	stateLife  = 10 * time.Second
-	stateCount = 4096
-	// lookupRate and lookupBurst bound the looks a second: whoever has an
-	// instance anywhere in AWS has a document, and events need EC2, too.
-	lookupRate  = 10
-	lookupBurst = 30
 )
 
 // Authorizer lets an instance fetch its own artifacts. It implements
@@ -72,14 +61,6 @@ type Authorizer struct {
 	instances Instances
 	gate      Gate
 	cfg       Config
-	states    *cache.LRUExpireCache
-	lookups   *rate.Limiter
-}
-
-// state is what EC2 said of an instance: a refusal, or nil and the instance.
-type state struct {
-	inst    instance.Instance
-	refusal error
 }
 
 // New returns an Authorizer.
@@ -87,7 +68,7 @@ func New(v Verifier, instances Instances, gate Gate, cfg Config) *Authorizer {
 	if cfg.MaxAge == 0 {
 		cfg.MaxAge = defaultMaxAge
 	}
-	return &Authorizer{verifier: v, instances: instances, gate: gate, cfg: cfg, states: cache.NewLRUExpireCache(stateCount), lookups: rate.NewLimiter(lookupRate, lookupBurst)}
+	return &Authorizer{verifier: v, instances: instances, gate: gate, cfg: cfg}
 }
 
 // Authorize returns nil when the request carries the instance's own document and
@@ -134,29 +115,20 @@ func (a *Authorizer) checkAge(d instanceidentity.Document) error {
 // living returns what EC2 says of an instance that it says is pending or
 // running.
 func (a *Authorizer) living(ctx context.Context, d instanceidentity.Document) (instance.Instance, error) {
-	if known, ok := a.states.Get(d.InstanceID); ok {
-		s := known.(state)
-		return s.inst, s.refusal
-	}
-	if !a.lookups.Allow() {
-		return instance.Instance{}, fmt.Errorf("%w: too many instances to ask EC2 about", httpserver.ErrUndecided)
-	}
 	inst, err := a.instances.Instance(ctx, d.InstanceID)
 	young := time.Since(d.PendingTime) < youth
-	s := state{inst: inst}
 	switch {
 	case errors.Is(err, instance.ErrNotFound) && !young:
-		s.refusal = refuse(reasonState, "EC2 does not know the instance: are region and account right?")
+		return inst, refuse(reasonState, "EC2 does not know the instance: are region and account right?")
 	case err != nil:
-		return instance.Instance{}, fmt.Errorf("%w: %w", httpserver.ErrUndecided, err)
+		return inst, fmt.Errorf("%w: %w", httpserver.ErrUndecided, err)
 	case inst.State.Starting():
+		return inst, nil
 	case young && !inst.State.Ending():
-		return instance.Instance{}, fmt.Errorf("%w: EC2 still says %s", httpserver.ErrUndecided, inst.State)
+		return inst, fmt.Errorf("%w: EC2 still says %s", httpserver.ErrUndecided, inst.State)
 	default:
-		s.refusal = refuse(reasonState, "the instance is %s", inst.State)
+		return inst, refuse(reasonState, "the instance is %s", inst.State)
 	}
-	a.states.Add(d.InstanceID, s, stateLife)
-	return s.inst, s.refusal
 }
 
 func (a *Authorizer) checkSource(source netip.Addr, inst instance.Instance) error {

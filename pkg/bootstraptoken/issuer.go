@@ -154,8 +154,10 @@ func (i *Issuer) createAt(ctx context.Context, tokenID, secret string, r Request
 		return Claim{}, false, fmt.Errorf("create bootstrap token: %w", err)
 	}
 	stored, err = i.secrets.Get(ctx, object.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) { // it was there a moment ago
+		return Claim{}, false, ErrConflict
+	}
 	if err != nil {
-		// NotFound: it was there a moment ago; the caller comes again.
 		return Claim{}, false, fmt.Errorf("read existing bootstrap token: %w", err)
 	}
 	claim, err := i.adopt(ctx, stored, r.Instance.ID)

@@ -70,6 +70,9 @@ func (c *certificate) stat() (s fileStates, err error) {
 		if s[i], err = os.Stat(name); err != nil {
 			return s, err
 		}
+		if !s[i].Mode().IsRegular() { // to read a pipe would wait for ever
+			return s, fmt.Errorf("%s is no regular file", name)
+		}
 	}
 	return s, nil
 }

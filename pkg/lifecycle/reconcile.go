@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -114,10 +115,18 @@ func (l *Lifecycle) reconcileRecorded(ctx context.Context, claims map[instance.I
 			ids = append(ids, id)
 		}
 	}
-	if len(ids) == 0 {
+	// What else has a Node in EC2 is looked up, too: one of ours that is dead may
+	// have come back, without its label.
+	var others []instance.ID
+	for _, id := range l.nodes.All() {
+		if _, alive := living[id]; !alive && !recorded[id] {
+			others = append(others, id)
+		}
+	}
+	if len(ids)+len(others) == 0 {
 		return
 	}
-	known, err := l.instances.Instances(ctx, ids)
+	known, err := l.instances.Instances(ctx, slices.Concat(ids, others))
 	if err != nil {
 		l.log.ErrorContext(ctx, "recorded instances not looked up", "err", err)
 		return
@@ -135,4 +144,23 @@ func (l *Lifecycle) reconcileRecorded(ctx context.Context, claims map[instance.I
 		l.strikes.forget(id)
 		do(id, func() error { return l.reconcileKnown(ctx, inst) })
 	}
+	for _, id := range others {
+		if inst, isKnown := known[id]; isKnown && inst.State == instance.Terminated {
+			do(id, func() error { return l.deleteReturned(ctx, inst) })
+		}
+	}
+}
+
+// deleteReturned deletes the Node of a dead instance that was ours by its tags:
+// whoever has its certificate can register it again.
+func (l *Lifecycle) deleteReturned(ctx context.Context, inst instance.Instance) error {
+	if _, ours := l.ProfileOf(inst.Tags); !ours {
+		return nil
+	}
+	deleted, err := l.nodes.Delete(ctx, inst.ID)
+	if deleted {
+		l.log.WarnContext(ctx, "the node of a dead instance was there again and is deleted", "instance", inst.ID)
+		l.corrected(ctx, corrRetired, inst.ID)
+	}
+	return err
 }

@@ -19,16 +19,16 @@ func TestInstanceOf(t *testing.T) {
 		inEC2            bool
 	}{
 		"named after its instance":        {string(instanceA), providerID(instanceA), instanceA, true},
-		"named after another instance":    {string(instanceA), providerID(instanceB), "", false},
+		"named after another instance":    {string(instanceA), providerID(instanceB), instanceA, true},
 		"named by its private DNS name":   {"ip-10-0-0-1.ec2.internal", providerID(instanceA), instanceA, true},
 		"its id and more":                 {string(instanceB) + ".example.org", providerID(instanceA), instanceA, true},
-		"an id of the old kind":           {"i-0123abcd", providerID(instanceA), "", false},
+		"an id of the old kind":           {"i-0123abcd", providerID(instanceA), "i-0123abcd", true},
 		"its own id of the old kind":      {"i-0123abcd", providerID("i-0123abcd"), "i-0123abcd", true},
 		"nearly an id":                    {"i-0123", providerID(instanceA), instanceA, true},
-		"named after it, not in EC2":      {string(instanceA), "", "", false},
+		"named after it, no provider id":  {string(instanceA), "", instanceA, true},
 		"named after it, somewhere else":  {string(instanceA), "gce://project/zone/" + string(instanceA), "", false},
-		"named after it, without a zone":  {string(instanceA), "aws:////" + string(instanceA), "", false},
-		"named after it, and a Fargate's": {string(instanceA), "aws:///us-east-2a/1234/fargate-ip", "", false},
+		"named after it, without a zone":  {string(instanceA), "aws:////" + string(instanceA), instanceA, true},
+		"named after it, and a Fargate's": {string(instanceA), "aws:///us-east-2a/1234/fargate-ip", instanceA, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -74,21 +74,24 @@ func TestANodeDoesNotSpeakForAnotherInstance(t *testing.T) {
 		t.Parallel()
 		c := newCluster(t, impostor())
 		c.view.Handle(c.EventHandler())
-		for _, id := range []instance.ID{instanceA, instanceB} {
-			if n, found := c.Find(id); found {
-				t.Errorf("%s has node %+v", id, n)
-			}
-			if deleted, err := c.Delete(t.Context(), id); deleted || err != nil {
-				t.Errorf("deleted with %s: %v, %v", id, deleted, err)
-			}
+		if n, found := c.Find(instanceB); found {
+			t.Errorf("B has node %+v", n)
+		}
+		if n, found := c.Find(instanceA); !found || !n.Ready() || n.Ours {
+			t.Errorf("A has node %+v, %v", n, found)
+		}
+		if deleted, err := c.Delete(t.Context(), instanceB); deleted || err != nil {
+			t.Errorf("deleted with B: %v, %v", deleted, err)
 		}
 		if got := c.Ours(); len(got) != 0 {
 			t.Errorf("ours: %v", got)
 		}
 		c.change(t, string(instanceA), func(n *corev1.Node) { n.Status.Conditions[1].Status = corev1.ConditionFalse })
 		c.change(t, string(instanceA), func(n *corev1.Node) { n.Status.Conditions[1].Status = corev1.ConditionTrue })
-		if n := len(c.BecameReady()); n != 0 {
-			t.Errorf("heard %d times", n)
+		for len(c.BecameReady()) > 0 {
+			if id := <-c.BecameReady(); id != instanceA {
+				t.Errorf("heard of %s", id)
+			}
 		}
 		if !c.exists(string(instanceA)) || c.client.Count() != 0 {
 			t.Errorf("calls %v", c.client.Calls())
@@ -113,17 +116,16 @@ func TestANodeDoesNotSpeakForAnotherInstance(t *testing.T) {
 	})
 }
 
-// The cache saw the true Node; by the time of the delete an impostor has its
-// name, or the true one has become an impostor.
-func TestDeleteSparesAnImpostorThatTheCacheDidNotSee(t *testing.T) {
+// The cache saw the Node of the instance; by the time of the delete another
+// machine has its name.
+func TestDeleteSparesAnotherThatTheCacheDidNotSee(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, makeNode(string(instanceA), "", corev1.ConditionTrue))
-	c.change(t, string(instanceA), func(n *corev1.Node) { n.Spec.ProviderID = providerID(instanceA) })
+	c := newCluster(t, makeNode("n", providerID(instanceA), corev1.ConditionTrue))
 	c.view.Hold()
-	c.remove(t, string(instanceA))
-	c.put(t, makeNode(string(instanceA), providerID(instanceB), corev1.ConditionTrue))
+	c.remove(t, "n")
+	c.put(t, makeNode("n", providerID(instanceB), corev1.ConditionTrue))
 	for _, id := range []instance.ID{instanceA, instanceB} {
-		if deleted, err := c.Delete(t.Context(), id); deleted || err != nil || !c.exists(string(instanceA)) {
+		if deleted, err := c.Delete(t.Context(), id); deleted || err != nil || !c.exists("n") {
 			t.Errorf("%s: %v, %v", id, deleted, err)
 		}
 	}
@@ -132,11 +134,10 @@ func TestDeleteSparesAnImpostorThatTheCacheDidNotSee(t *testing.T) {
 // The provider id may come later than the Node.
 func TestTheIndexFollowsTheProviderID(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, makeNode(string(instanceA), "", corev1.ConditionTrue), makeNode("n", "", corev1.ConditionTrue))
+	c := newCluster(t, makeNode("n", "", corev1.ConditionTrue))
 	if ids := c.index.ListIndexFuncValues(byInstance); len(ids) != 0 {
 		t.Errorf("indexed: %v", ids)
 	}
-	c.change(t, string(instanceA), func(n *corev1.Node) { n.Spec.ProviderID = providerID(instanceB) })
 	c.change(t, "n", func(n *corev1.Node) { n.Spec.ProviderID = providerID(instanceA) })
 	if ids := c.index.ListIndexFuncValues(byInstance); !slices.Equal(ids, []string{string(instanceA)}) {
 		t.Errorf("indexed: %v", ids)
@@ -146,16 +147,18 @@ func TestTheIndexFollowsTheProviderID(t *testing.T) {
 	}
 }
 
-// A name alone does not make a Node the instance's.
-func TestAnImpostorIsNotRestricted(t *testing.T) {
+// What a kubelet says of its provider id, or does not say, changes nothing for a
+// Node that has the instance's id for its name.
+func TestANodeIsRestrictedWhateverItSays(t *testing.T) {
 	t.Parallel()
 	for _, says := range []string{providerID(instanceB), "", "aws:///us-east-2a/"} {
 		c := newCluster(t, makeNode(string(instanceA), says, corev1.ConditionTrue))
-		for _, id := range []instance.ID{instanceA, instanceB} {
-			changed, err := c.Restrict(t.Context(), id, string(instanceA), both)
-			if n := c.get(t, string(instanceA)); changed || err != nil || len(n.Labels) != 1 || c.client.Count("patch") != 0 {
-				t.Errorf("%q, as %s's: %v, %v, labels %v", says, id, changed, err, n.Labels)
-			}
+		if changed, err := c.Restrict(t.Context(), instanceB, string(instanceA), both); changed || err != nil {
+			t.Errorf("%q, as B's: %v, %v", says, changed, err)
+		}
+		changed, err := c.Restrict(t.Context(), instanceA, string(instanceA), both)
+		if n := c.get(t, string(instanceA)); !changed || err != nil || n.Labels["tier"] != "gold" || len(n.Spec.Taints) == 0 {
+			t.Errorf("%q: %v, %v, labels %v", says, changed, err, n.Labels)
 		}
 	}
 }

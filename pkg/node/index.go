@@ -1,6 +1,7 @@
 package node
 
 import (
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,18 +39,16 @@ func Indexers() cache.Indexers {
 	}
 }
 
-// instanceOf returns the instance that a Node's provider id names. The kubelet
-// chooses that id, and a compromised one may choose another's; a Node that has
-// another instance's id for its name cannot speak for this one.
+// instanceOf returns the instance whose Node it is. A name that is an instance id
+// says so by itself: the kubelet chooses the provider id, and a compromised one
+// may choose another's or leave it out, but its certificate binds the name. Any
+// other Node is known by its provider id.
 func instanceOf(n *corev1.Node) (instance.ID, bool) {
-	id, inEC2 := instance.IDFromProviderID(n.Spec.ProviderID)
-	if !inEC2 {
-		return "", false
+	elsewhere := n.Spec.ProviderID != "" && !strings.HasPrefix(n.Spec.ProviderID, "aws:")
+	if name, err := instance.ParseID(n.Name); err == nil && !elsewhere {
+		return name, true
 	}
-	if name, err := instance.ParseID(n.Name); err == nil && name != id {
-		return "", false
-	}
-	return id, true
+	return instance.IDFromProviderID(n.Spec.ProviderID)
 }
 
 // trim drops what this package does not read: a Node's images and the like take

@@ -46,7 +46,7 @@ type Node struct {
 // Ready reports whether the Node is Ready.
 func (n Node) Ready() bool { return !n.ReadySince.IsZero() }
 
-// Nodes finds Nodes by the instance id in their spec.providerID.
+// Nodes finds Nodes by the instance id in their name or in their spec.providerID.
 type Nodes struct {
 	client Client
 	index  cache.Indexer
@@ -59,8 +59,8 @@ func New(client Client, index cache.Indexer) *Nodes {
 	return &Nodes{client: client, index: index, ready: make(chan instance.ID, 256)}
 }
 
-// Find returns the Node whose provider id names the instance, as the cache has
-// it. Should there be several, one under an old name perhaps, it is a Ready one
+// Find returns the Node of the instance, by its name or its provider id, as the
+// cache has it. Should there be several, one under an old name perhaps, it is a Ready one
 // if any is, and ours if any is.
 func (n *Nodes) Find(id instance.ID) (Node, bool) {
 	return best(n.find(id), id)
@@ -137,6 +137,18 @@ func (n *Nodes) find(id instance.ID) []*corev1.Node {
 	return nodes
 }
 
+// All returns the instances that have a Node, ours or not, as the cache has it,
+// in no order.
+func (n *Nodes) All() []instance.ID {
+	var ids []instance.ID
+	for _, value := range n.index.ListIndexFuncValues(byInstance) {
+		if len(n.find(instance.ID(value))) > 0 { // values of Nodes that are gone may stay
+			ids = append(ids, instance.ID(value))
+		}
+	}
+	return ids
+}
+
 // Ours returns the instances whose Nodes carry our label, as the cache has it,
 // in no order.
 func (n *Nodes) Ours() []instance.ID {
@@ -151,7 +163,7 @@ func (n *Nodes) Ours() []instance.ID {
 }
 
 // Delete deletes every Node of an instance, each only while it is the object
-// that was read and its provider id names the instance. It reports whether one
+// that was read and the instance's. It reports whether one
 // was deleted.
 func (n *Nodes) Delete(ctx context.Context, id instance.ID) (bool, error) {
 	deleted := false

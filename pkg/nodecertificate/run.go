@@ -3,8 +3,11 @@ package nodecertificate
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"dynk8s.du5t1n.me/provisioner/pkg/recovery"
 )
@@ -19,12 +22,36 @@ const (
 	// server deletes a request that stays pending after a day.
 	minBackoff = 200 * time.Millisecond
 	maxBackoff = 30 * time.Second
+	// One requestor's requests are looked at so often a second, after so many at
+	// once: a token or a certificate lets its bearer make requests without end,
+	// and those of others must not wait behind them.
+	requestorRate  = 2
+	requestorBurst = 20
+	requestorCount = 4096
+	requestorLife  = time.Hour
+	// loudAttempts is how many failed attempts at one request are worth a warning.
+	loudAttempts = 3
 )
 
 // item names a request in the queue.
 type item struct {
-	name   string
-	signer signer // for the metrics
+	name      string
+	signer    signer // for the metrics
+	requestor string
+	// admitted says that it has waited for its requestor's turn.
+	admitted bool
+}
+
+// turn returns how long the requestor's next request has to wait.
+func (a *Approver) turn(requestor string) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	limiter, known := a.limiters.Get(requestor)
+	if !known {
+		limiter = rate.NewLimiter(requestorRate, requestorBurst)
+	}
+	a.limiters.Add(requestor, limiter, requestorLife)
+	return limiter.(*rate.Limiter).Reserve().Delay()
 }
 
 // Run decides on requests until ctx ends, then returns nil. It is to be called
@@ -53,10 +80,20 @@ func (a *Approver) next(ctx context.Context) bool {
 	if ctx.Err() != nil { // what is in the queue is handed out even now
 		return false
 	}
+	if !it.admitted {
+		it := it
+		it.admitted = true
+		if wait := a.turn(it.requestor); wait > 0 {
+			a.queue.AddAfter(it, wait)
+			return true
+		}
+	}
+	again := it
+	again.admitted = false
 	err := a.attempt(ctx, it.name)
 	switch {
 	case err == nil:
-		a.queue.Forget(it)
+		a.queue.Forget(again)
 		return true
 	case ctx.Err() != nil:
 		return false
@@ -64,9 +101,13 @@ func (a *Approver) next(ctx context.Context) bool {
 		a.log.DebugContext(ctx, "certificate request changed meanwhile", "request", it.name)
 	default:
 		a.count(it.signer, failed)
-		a.log.WarnContext(ctx, "certificate request not decided, trying again", "request", it.name, "signer", string(it.signer), "err", err)
+		level := slog.LevelWarn
+		if a.queue.NumRequeues(again) >= loudAttempts {
+			level = slog.LevelDebug
+		}
+		a.log.Log(ctx, level, "certificate request not decided, trying again", "request", it.name, "signer", string(it.signer), "err", err)
 	}
-	a.queue.AddRateLimited(it)
+	a.queue.AddRateLimited(again)
 	return true
 }
 

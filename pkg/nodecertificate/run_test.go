@@ -115,7 +115,7 @@ func TestBackoffIsBoundedAndForgotten(t *testing.T) {
 		synctest.Wait()
 		before := asked.Load()
 		time.Sleep(time.Hour)
-		if asked.Load() != before || w.queue.NumRequeues(item{"csr-1", servingSigner}) != 0 {
+		if asked.Load() != before || w.queue.NumRequeues(item{name: "csr-1", signer: servingSigner, requestor: servingRecipe().username}) != 0 {
 			t.Error("not forgotten")
 		}
 	})
