@@ -411,7 +411,7 @@ func (c *cluster) endAll(t *rapid.T) {
 	for _, id := range c.cloud.all(anyMachine) {
 		c.fetch(c.replicas[0], id)
 		c.schedule.finish()
-		if h := held[id]; c.waits(id) && len(h.claims) > 0 && c.lastServed != id {
+		if h := held[id]; c.waits(t, id) && len(h.claims) > 0 && c.lastServed != id {
 			t.Fatalf("%s has %+v and is not served", id, h)
 		}
 	}

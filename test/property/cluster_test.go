@@ -27,6 +27,7 @@ const (
 	holderLabel  = "dynk8s.du5t1n.me/ec2-instance-id"
 	allocatedTo  = "dynk8s.du5t1n.me/allocated-to"
 	handedOutTo  = "dynk8s.du5t1n.me/handed-out-to"
+	joinedAt     = "dynk8s.du5t1n.me/joined-at"
 	claimedKey   = "dynk8s.du5t1n.me/wireguard-key"
 	configKey    = "wireguard-config"
 	goneGrace    = 15 * time.Minute

@@ -126,7 +126,11 @@ func (c *cluster) checkSettled(t *rapid.T) {
 			if len(h.claims) > 0 {
 				t.Fatalf("%s has joined and still has a token", id)
 			}
-		case c.waits(id):
+		case c.joinedBefore(t, id):
+			if len(h.claims) > 0 {
+				t.Fatalf("%s has joined once and has a token again", id)
+			}
+		case c.waits(t, id):
 			c.checkServed(t, id, h, free)
 		}
 		if m.living() && c.wasServed(id) && len(h.marked) == 0 {
@@ -145,10 +149,18 @@ func (c *cluster) checkSettled(t *rapid.T) {
 	}
 }
 
-// waits reports whether the instance should be given what it needs to join.
-func (c *cluster) waits(id instance.ID) bool {
+// waits reports whether the instance should be given what it needs to join: once
+// it has joined only an operator can let it in again.
+func (c *cluster) waits(t *rapid.T, id instance.ID) bool {
 	m := c.cloud.get(id)
-	return m.State.Starting() && ours.Matches(m.Tags) && c.nodeOf(id) == nil
+	return m.State.Starting() && ours.Matches(m.Tags) && c.nodeOf(id) == nil && !c.joinedBefore(t, id)
+}
+
+// joinedBefore reports whether a key of the instance says so.
+func (c *cluster) joinedBefore(t *rapid.T, id instance.ID) bool {
+	return slices.ContainsFunc(c.keys(t), func(key corev1.Secret) bool {
+		return key.Annotations[joinedAt] != "" && slices.Contains(namedBy(key), id)
+	})
 }
 
 // checkServed looks at an instance that waits to join: it has what it needs, or
