@@ -38,6 +38,30 @@ help: ## Show this list.
 build: ## Build bin/dynk8s-provisioner.
 	CGO_ENABLED=0 go build -trimpath -o bin/dynk8s-provisioner ./cmd/dynk8s-provisioner
 
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+IMAGE ?= dynk8s-provisioner:$(or $(VERSION),dev)
+
+.PHONY: image
+image: ## Build the image IMAGE, by docker, podman or buildah, whichever is there.
+	@if docker info >/dev/null 2>&1; then docker build --build-arg VERSION='$(VERSION)' $(IMAGE_FLAGS) -t '$(IMAGE)' .; \
+	elif command -v podman >/dev/null; then podman build --build-arg VERSION='$(VERSION)' $(IMAGE_FLAGS) -t '$(IMAGE)' .; \
+	elif command -v buildah >/dev/null; then buildah bud --isolation chroot --build-arg VERSION='$(VERSION)' $(IMAGE_FLAGS) -t '$(IMAGE)' .; \
+	else echo 'No docker daemon, podman or buildah is here: install one (Debian: apt-get install buildah).' >&2; exit 1; fi
+
+.PHONY: release
+release: ## Build dist/: the program for linux amd64 and arm64, an SBOM of each, checksums.
+	@rm -rf dist && mkdir -p dist
+	@for arch in amd64 arm64; do \
+	  out=dist/dynk8s-provisioner-linux-$$arch; \
+	  CGO_ENABLED=0 GOOS=linux GOARCH=$$arch go build -trimpath -buildvcs=false -ldflags '-s -w -buildid= -X main.version=$(VERSION)' \
+	    -o $$out ./cmd/dynk8s-provisioner; \
+	  $(SBOM) bin -json -version '$(VERSION)' -output $$out.cdx.json $$out; \
+	done
+	@cd dist && sha256sum * > SHA256SUMS && cat SHA256SUMS
+
+# Lists the modules in a Go program, CycloneDX.
+SBOM := GOFLAGS= go run github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
+
 .PHONY: demo
 demo: linux ## Show the main job on real parts (the first run builds them, up to 20 min).
 	@cd test && go run ./cmd/demo
@@ -67,6 +91,11 @@ test-unit: ## Run the tests that need no real parts.
 test-system: parts ## Run the tests on real parts.
 	@cd test && go vet ./...
 	$(call gotest,test,-count=1 -timeout=45m ./...)
+
+.PHONY: chart-test
+chart-test: linux parts ## Run the chart's tests and show what breaks without which right.
+	@cd test && go test $(RACE) -count=1 -v -timeout=30m ./chart ./system -run 'TestLint|TestGolden|TestRefusals|TestRendered|TestChart' 2>&1 \
+	  | grep -vE '^(=== |PASS$$| *--- PASS: TestGolden/)'; exit $${PIPESTATUS[0]}
 
 .PHONY: parts
 parts: linux ## Build the real parts, if the cache does not hold them.

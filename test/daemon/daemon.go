@@ -51,6 +51,9 @@ type Options struct {
 	// Config is the configuration file's content. Its addresses should have
 	// port 0.
 	Config string
+	// ConfigPath is a configuration file that is there already, used instead of
+	// Config.
+	ConfigPath string
 	// Env is the whole environment.
 	Env []string
 	// TLS has the artifact port serve TLS, with a certificate of its own.
@@ -88,7 +91,9 @@ func Start(ctx context.Context, o Options) (*Daemon, error) {
 		}
 		scheme, d.client, env = "https", tls.client(), append(slices.Clone(env), tls.env()...)
 	}
-	if err := os.WriteFile(d.config, []byte(o.Config), 0o600); err != nil {
+	if o.ConfigPath != "" {
+		d.config = o.ConfigPath
+	} else if err := os.WriteFile(d.config, []byte(o.Config), 0o600); err != nil {
 		return nil, err
 	}
 	log, err := os.OpenFile(d.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)

@@ -98,6 +98,27 @@ func (w *World) LaunchMany(ctx context.Context, n int32, tags map[string]string,
 	return ids, nil
 }
 
+// Living returns the instances with the tags that are not terminated.
+func (w *World) Living(ctx context.Context, tags map[string]string) ([]instance.ID, error) {
+	in := &ec2.DescribeInstancesInput{Filters: []types.Filter{{
+		Name: aws.String("instance-state-name"), Values: []string{"pending", "running", "stopping", "stopped"},
+	}}}
+	for key, value := range tags {
+		in.Filters = append(in.Filters, types.Filter{Name: aws.String("tag:" + key), Values: []string{value}})
+	}
+	out, err := w.ec2.DescribeInstances(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	var ids []instance.ID
+	for _, r := range out.Reservations {
+		for _, i := range r.Instances {
+			ids = append(ids, instance.ID(aws.ToString(i.InstanceId)))
+		}
+	}
+	return ids, nil
+}
+
 // Terminate ends instances for good.
 func (w *World) Terminate(ctx context.Context, ids ...instance.ID) error {
 	_, err := w.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: plain(ids)})

@@ -33,3 +33,9 @@ func (s *Stack) Messages(ctx context.Context, queueURL string) (int, error) {
 	}
 	return total, nil
 }
+
+// Purge empties a queue.
+func (s *Stack) Purge(ctx context.Context, queueURL string) error {
+	_, err := s.aws.sqs.PurgeQueue(ctx, &sqs.PurgeQueueInput{QueueUrl: aws.String(queueURL)})
+	return err
+}

@@ -126,7 +126,7 @@ func TestClusterInfoIsMissingOrBroken(t *testing.T) {
 		"without CA": w.clusterInfoWithoutCA(),
 	} {
 		rule := proxy.On("get configmaps cluster-info", faultproxy.Always(), fault)
-		w.answersLater(d, "/kubeadm/kubeconfig/"+string(id))
+		w.answersLater(d, "kubeadm/kubeconfig", id)
 		for _, artifact := range []string{"wireguard/config", "kubeadm/join"} {
 			if _, err := w.fetch(d, artifact, id, http.StatusOK); err != nil {
 				t.Errorf("cluster-info %s: %v", name, err)
@@ -162,11 +162,15 @@ func (w *world) clusterInfoWithoutCA() faultproxy.Fault {
 
 // answersLater checks that a route answers 503 with Retry-After and gives no
 // reason.
-func (w *world) answersLater(d *daemon.Daemon, path string) {
+func (w *world) answersLater(d *daemon.Daemon, artifact string, id instance.ID) {
 	w.t.Helper()
+	path := "/" + artifact + "/" + string(id)
 	req, err := http.NewRequestWithContext(w.ctx, http.MethodGet, d.ArtifactsURL()+path, nil)
 	must(w.t, err)
-	resp, err := http.DefaultClient.Do(req)
+	document, err := w.ec2.Document(w.ctx, id)
+	must(w.t, err)
+	req.Header.Set("Authorization", "Instance-Identity "+document)
+	resp, err := d.Client().Do(req)
 	must(w.t, err)
 	defer func() { _ = resp.Body.Close() }() // read to the end below
 	body, err := io.ReadAll(resp.Body)

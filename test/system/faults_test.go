@@ -256,7 +256,7 @@ func TestMetricsAndHealth(t *testing.T) {
 			t.Errorf("%s answers %d, %v, want %d", path, code, err, want)
 		}
 	}
-	if code, _, err := daemon.Get(w.ctx, d.ArtifactsURL()+"/metrics"); err != nil || code != http.StatusNotFound {
+	if code, _, err := d.Fetch(w.ctx, "/metrics", ""); err != nil || code != http.StatusNotFound {
 		t.Errorf("the artifact port answers %d, %v for /metrics, want 404", code, err)
 	}
 }

@@ -209,7 +209,7 @@ func TestTerminatedBeforeRunning(t *testing.T) {
 	must(t, w.takenBack(id))
 }
 
-// A Node of a dead instance goes; one that only has its name stays.
+// A Node of a dead instance goes, whatever it says of itself; another's stays.
 func TestNodeOfTheDeadIsDeleted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -220,8 +220,9 @@ func TestNodeOfTheDeadIsDeleted(t *testing.T) {
 	w.eventually("provisioned", func() error { return w.provisioned(ids...) })
 	nodes := w.client.CoreV1().Nodes()
 	for name, providerID := range map[string]string{
-		string(ids[0]): "aws:///us-east-2a/" + string(ids[0]),   // its Node
-		string(ids[1]): "aws:///us-east-2a/i-0fedcba9876543210", // another's, by chance of its name
+		string(ids[0]):   "aws:///us-east-2a/" + string(ids[0]),   // its Node
+		string(ids[1]):   "aws:///us-east-2a/i-0fedcba9876543210", // the same, but it says another's id
+		"home-" + w.name: "aws:///us-east-2a/i-0fedcba9876543210", // another's
 	} {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: providerID}}
 		_, err := nodes.Create(w.ctx, node, metav1.CreateOptions{})
@@ -231,12 +232,14 @@ func TestNodeOfTheDeadIsDeleted(t *testing.T) {
 	w.terminate(ids...)
 	w.eventually("taken back", func() error { return w.takenBack(ids...) })
 	w.eventually("the Node of the dead is gone", func() error {
-		if _, err := nodes.Get(w.ctx, string(ids[0]), metav1.GetOptions{}); err == nil {
-			return fmt.Errorf("Node %s is still there", ids[0])
+		for _, id := range ids {
+			if _, err := nodes.Get(w.ctx, string(id), metav1.GetOptions{}); err == nil {
+				return fmt.Errorf("Node %s is still there", id)
+			}
 		}
 		return nil
 	})
-	if _, err := nodes.Get(w.ctx, string(ids[1]), metav1.GetOptions{}); err != nil {
+	if _, err := nodes.Get(w.ctx, "home-"+w.name, metav1.GetOptions{}); err != nil {
 		t.Errorf("a Node of another machine was deleted: %v", err)
 	}
 }

@@ -31,5 +31,6 @@ func build(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { _, err := parts.ControlPlane(ctx, os.Stdout); return err })
 	g.Go(func() error { _, err := parts.AWSStandIn(ctx, os.Stdout); return err })
+	g.Go(func() error { _, err := parts.Helm(ctx, os.Stdout); return err })
 	return g.Wait()
 }
