@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"dynk8s.du5t1n.me/provisioner/pkg/bootstraptoken"
 	"dynk8s.du5t1n.me/provisioner/pkg/instance"
 )
 
@@ -13,7 +14,7 @@ const strikesOut = 2
 
 // reconcileKnown looks at an instance that the cluster has a record of, that
 // EC2 knows, and that is not a living one that matches.
-func (l *Lifecycle) reconcileKnown(ctx context.Context, inst instance.Instance) error {
+func (l *Lifecycle) reconcileKnown(ctx context.Context, inst instance.Instance, claims []bootstraptoken.Claim) error {
 	switch inst.State {
 	case instance.Terminated:
 		return l.reconcileGone(ctx, inst.ID)
@@ -29,6 +30,11 @@ func (l *Lifecycle) reconcileKnown(ctx context.Context, inst instance.Instance) 
 	// nothing from it.
 	if err := l.restoreLabels(ctx, inst.ID); err != nil {
 		return err
+	}
+	if l.keys.Joined(inst.ID) && len(claims) > 0 {
+		if err := l.revokeUnasked(ctx, claims); err != nil {
+			return err
+		}
 	}
 	return l.finishJoin(ctx, inst.ID)
 }

@@ -142,7 +142,7 @@ func (l *Lifecycle) reconcileRecorded(ctx context.Context, claims map[instance.I
 			continue
 		}
 		l.strikes.forget(id)
-		do(id, func() error { return l.reconcileKnown(ctx, inst) })
+		do(id, func() error { return l.reconcileKnown(ctx, inst, claims[id]) })
 	}
 	for _, id := range others {
 		if inst, isKnown := known[id]; isKnown && inst.State == instance.Terminated {

@@ -33,7 +33,7 @@ func (l *Lifecycle) reconcileLiving(ctx context.Context, inst instance.Instance,
 	case joined:
 		return nil
 	case l.keys.Joined(id): // only an operator's reissue opens it again, for as long as that lasts
-		return l.revokeExpired(ctx, claims)
+		return l.revokeUnasked(ctx, claims)
 	}
 	past, err := l.pastCutoff(ctx, inst, claims)
 	if err != nil {
@@ -117,6 +117,25 @@ func (l *Lifecycle) revokeExpired(ctx context.Context, claims []bootstraptoken.C
 		}
 		if revoked {
 			l.revoked(ctx, claim)
+			l.corrected(ctx, corrExpired, claim.InstanceID)
+		}
+	}
+	return nil
+}
+
+// revokeUnasked deletes the tokens of an instance that has joined before, but for
+// what an operator asked for and that is in force. An admission that was under
+// way when it joined may have left one.
+func (l *Lifecycle) revokeUnasked(ctx context.Context, claims []bootstraptoken.Claim) error {
+	for _, claim := range claims {
+		if claim.Reissued(time.Now()) {
+			continue
+		}
+		revoked, err := l.tokens.RevokeUnchanged(ctx, claim)
+		if err != nil {
+			return err
+		}
+		if revoked {
 			l.corrected(ctx, corrExpired, claim.InstanceID)
 		}
 	}
