@@ -21,7 +21,7 @@ type check struct {
 // stand-in has not. Later checks build on earlier ones: the first failure is
 // the one to look at.
 func probe(ctx context.Context, standIn string, checks []check) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 90*time.Second)
 	defer cancel()
 	var missing []string
 	for _, c := range checks {

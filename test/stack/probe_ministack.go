@@ -52,19 +52,21 @@ func (s *Stack) probeMinistack(ctx context.Context) error {
 			return err
 		}},
 		{"SQS redrive policy", func(ctx context.Context) error {
-			if err := s.giveBack(ctx, path.QueueURL, got); err != nil {
-				return err
-			}
-			return s.becomesDeadLetter(ctx, path)
+			return s.becomesDeadLetter(ctx, path, got)
 		}},
 	})
 }
 
-// becomesDeadLetter returns nil once the message is a dead letter. It moves only
-// when somebody receives from its queue, and perhaps not at the first try: that
-// it is visible again may show a moment later.
-func (s *Stack) becomesDeadLetter(ctx context.Context, path EventPath) (err error) {
-	for range 10 {
+// becomesDeadLetter returns nil once the message, which was received, is a dead
+// letter. It moves only when somebody receives from its queue, and perhaps not at
+// the first try: that it is visible again may show a moment later, or a call may
+// have been lost.
+func (s *Stack) becomesDeadLetter(ctx context.Context, path EventPath, received sqstypes.Message) (err error) {
+	if err := s.giveBack(ctx, path.QueueURL, received); err != nil {
+		return err
+	}
+	for range 25 {
+		_ = s.giveBack(ctx, path.QueueURL, received) // once more: refused when it has moved
 		if _, err := s.receiveOne(ctx, path.QueueURL); err == nil {
 			return errors.New("a message was received more often than maxReceiveCount")
 		}
