@@ -16,6 +16,7 @@ import (
 	"dynk8s.du5t1n.me/provisioner/pkg/instance"
 	"dynk8s.du5t1n.me/provisioner/test/daemon"
 	"dynk8s.du5t1n.me/provisioner/test/join"
+	"dynk8s.du5t1n.me/provisioner/test/keys"
 )
 
 // With what it fetched, and nothing else, an instance joins by the real kubeadm
@@ -156,6 +157,20 @@ func (w *world) nodeOf(id instance.ID) (*corev1.Node, error) {
 	return nil, nil
 }
 
+// keyOf returns the key that the instance holds.
+func (w *world) keyOf(id instance.ID) keys.Key {
+	w.t.Helper()
+	held, err := w.keysOf()
+	must(w.t, err)
+	for _, k := range w.pool {
+		if len(held[id]) == 1 && k.Name == held[id][0].Name {
+			return k
+		}
+	}
+	w.t.Fatalf("instance %s holds %d keys", id, len(held[id]))
+	return keys.Key{}
+}
+
 // checkNode checks what the join configuration was for.
 func (w *world) checkNode(id instance.ID) {
 	w.t.Helper()
@@ -179,7 +194,7 @@ func (w *world) checkNode(id instance.ID) {
 			address = a.Address
 		}
 	}
-	if want := w.pool[0].Address; address != want {
+	if want := w.keyOf(id).Address; address != want {
 		w.t.Errorf("the Node's address is %q, want the VPN's %q", address, want)
 	}
 	found := false
