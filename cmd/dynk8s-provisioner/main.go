@@ -30,7 +30,8 @@ func newCommand() *cobra.Command {
 		Long: `dynk8s-provisioner watches an SQS queue for state changes of EC2 instances.
 An instance that starts and matches a profile gets a WireGuard key and a
 kubeadm bootstrap token; when it dies, both are taken back and its Node is
-deleted. Instances fetch what they were given over HTTP.`,
+deleted. Instances fetch what they were given over HTTPS and prove by
+their identity document which one they are.`,
 		SilenceUsage:  true,
 		SilenceErrors: true, // main prints the error
 	}

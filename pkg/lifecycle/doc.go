@@ -11,6 +11,8 @@
 //	         still the same? no: take the label back, unless the key is marked
 //	serve:   read the claim → its key carries our label, and no other key of the
 //	         instance is marked → mark the key → is the claim still the same?
+//	join:    the Node is Ready → write that on the key → delete the claim; from
+//	         then on only an operator's reissue makes another one
 //	retire:  delete the claim → delete the Node → release the key
 //
 // Nothing is taken from an instance but on positive evidence that it is gone.
