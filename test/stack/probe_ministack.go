@@ -16,7 +16,20 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 )
 
-func (s *Stack) probeMinistack(ctx context.Context) error {
+// probeMinistack asks up to three times, each time over a path of its own: an
+// answer that the network lost takes a message along for its visibility
+// time-out, and a busy machine is slow. What the stand-in has not, it has not
+// the third time either.
+func (s *Stack) probeMinistack(ctx context.Context) (err error) {
+	for try := range 3 {
+		if err = s.probeMinistackOnce(ctx, fmt.Sprintf("probe-%d", try+1)); err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
+	return err
+}
+
+func (s *Stack) probeMinistackOnce(ctx context.Context, name string) error {
 	var path EventPath
 	var got sqstypes.Message
 	return probe(ctx, "ministack", []check{
@@ -25,14 +38,14 @@ func (s *Stack) probeMinistack(ctx context.Context) error {
 			return err
 		}},
 		{"bus, rule, topic, subscription, queues", func(ctx context.Context) (err error) {
-			path, err = s.NewPath(ctx, "probe", MaxReceiveCount(2))
+			path, err = s.NewPath(ctx, name, MaxReceiveCount(2))
 			return err
 		}},
 		{"events EventBridge → SNS → SQS, in the SNS envelope", func(ctx context.Context) (err error) {
 			if err := s.putProbeEvent(ctx, path); err != nil {
 				return err
 			}
-			got, err = s.receiveOne(ctx, path.QueueURL)
+			got, err = s.receiveSoon(ctx, path.QueueURL)
 			if err == nil && !strings.Contains(aws.ToString(got.Body), `"Notification"`) {
 				err = fmt.Errorf("the body is no SNS notification: %.200s", aws.ToString(got.Body))
 			}
@@ -48,7 +61,7 @@ func (s *Stack) probeMinistack(ctx context.Context) error {
 			if err := s.giveBack(ctx, path.QueueURL, got); err != nil {
 				return err
 			}
-			got, err = s.receiveOne(ctx, path.QueueURL)
+			got, err = s.receiveSoon(ctx, path.QueueURL)
 			return err
 		}},
 		{"SQS redrive policy", func(ctx context.Context) error {
@@ -87,6 +100,16 @@ func (s *Stack) putProbeEvent(ctx context.Context, path EventPath) error {
 		err = errors.New(aws.ToString(out.Entries[0].ErrorMessage))
 	}
 	return err
+}
+
+// receiveSoon is receiveOne with patience for a busy machine.
+func (s *Stack) receiveSoon(ctx context.Context, queue string) (m sqstypes.Message, err error) {
+	for range 8 {
+		if m, err = s.receiveOne(ctx, queue); err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	return m, err
 }
 
 func (s *Stack) receiveOne(ctx context.Context, queue string) (sqstypes.Message, error) {
