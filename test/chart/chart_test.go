@@ -42,7 +42,12 @@ func TestMain(m *testing.M) {
 
 func helm(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), where.helm, args...)
+	return runHelm(t, where.helm, args...)
+}
+
+func runHelm(t *testing.T, program string, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, args...)
 	home := t.TempDir()
 	cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
 	var out, errs bytes.Buffer

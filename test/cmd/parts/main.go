@@ -32,5 +32,7 @@ func build(ctx context.Context) error {
 	g.Go(func() error { _, err := parts.ControlPlane(ctx, os.Stdout); return err })
 	g.Go(func() error { _, err := parts.AWSStandIn(ctx, os.Stdout); return err })
 	g.Go(func() error { _, err := parts.Helm(ctx, os.Stdout); return err })
+	g.Go(func() error { _, err := parts.Helm3(ctx, os.Stdout); return err })
+	g.Go(func() error { _, err := parts.HelmDocs(ctx, os.Stdout); return err })
 	return g.Wait()
 }
