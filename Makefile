@@ -40,24 +40,31 @@ build: ## Build bin/dynk8s-provisioner.
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 IMAGE ?= dynk8s-provisioner:$(or $(VERSION),dev)
+# docker, podman or buildah: what builds the image.
+IMAGE_BUILDER ?= $(shell if docker info >/dev/null 2>&1; then echo docker; \
+  elif command -v podman >/dev/null; then echo podman; elif command -v buildah >/dev/null; then echo buildah; fi)
+BUILD_docker := docker build
+BUILD_podman := podman build
+BUILD_buildah := buildah bud --isolation chroot
 
 .PHONY: image
 image: ## Build the image IMAGE, by docker, podman or buildah, whichever is there.
-	@if docker info >/dev/null 2>&1; then docker build --build-arg VERSION='$(VERSION)' $(IMAGE_FLAGS) -t '$(IMAGE)' .; \
-	elif command -v podman >/dev/null; then podman build --build-arg VERSION='$(VERSION)' $(IMAGE_FLAGS) -t '$(IMAGE)' .; \
-	elif command -v buildah >/dev/null; then buildah bud --isolation chroot --build-arg VERSION='$(VERSION)' $(IMAGE_FLAGS) -t '$(IMAGE)' .; \
-	else echo 'No docker daemon, podman or buildah is here: install one (Debian: apt-get install buildah).' >&2; exit 1; fi
+	$(if $(IMAGE_BUILDER),,$(error no docker daemon, podman or buildah is here: install one (Debian: apt-get install buildah)))
+	$(BUILD_$(IMAGE_BUILDER)) --build-arg VERSION='$(VERSION)' $(IMAGE_FLAGS) -t '$(IMAGE)' .
+
+# Where `make release` puts its files.
+DIST ?= dist
 
 .PHONY: release
-release: ## Build dist/: the program for linux amd64 and arm64, an SBOM of each, checksums.
-	@rm -rf dist && mkdir -p dist
+release: ## Build DIST: the program for linux amd64 and arm64, an SBOM of each, checksums.
+	@rm -rf '$(DIST)' && mkdir -p '$(DIST)'
 	@for arch in amd64 arm64; do \
-	  out=dist/dynk8s-provisioner-linux-$$arch; \
+	  out='$(DIST)'/dynk8s-provisioner-linux-$$arch; \
 	  CGO_ENABLED=0 GOOS=linux GOARCH=$$arch go build -trimpath -buildvcs=false -ldflags '-s -w -buildid= -X main.version=$(VERSION)' \
-	    -o $$out ./cmd/dynk8s-provisioner; \
-	  $(SBOM) bin -json -version '$(VERSION)' -output $$out.cdx.json $$out; \
+	    -o "$$out" ./cmd/dynk8s-provisioner; \
+	  $(SBOM) bin -json -noserial -version '$(VERSION)' -output "$$out.cdx.json" "$$out"; \
 	done
-	@cd dist && sha256sum * > SHA256SUMS && cat SHA256SUMS
+	@cd '$(DIST)' && sha256sum * > SHA256SUMS && cat SHA256SUMS
 
 # Lists the modules in a Go program, CycloneDX.
 SBOM := GOFLAGS= go run github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
@@ -96,6 +103,10 @@ test-system: parts ## Run the tests on real parts.
 chart-test: linux parts ## Run the chart's tests and show what breaks without which right.
 	@cd test && go test $(RACE) -count=1 -v -timeout=30m ./chart ./system -run 'TestLint|TestGolden|TestRefusals|TestRendered|TestReadme|TestHelm3|TestServer|TestChart' 2>&1 \
 	  | grep -vE '^(=== |PASS$$| *--- PASS: TestGolden/)'; exit $${PIPESTATUS[0]}
+
+.PHONY: image-test
+image-test: linux ## Build the release and the image, and look into both.
+	@cd test && go test -count=1 -v -timeout=30m ./image
 
 .PHONY: parts
 parts: linux ## Build the real parts, if the cache does not hold them.
