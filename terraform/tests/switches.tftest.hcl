@@ -299,12 +299,12 @@ run "tags" {
     error_message = "Instances carry the tags that the daemon's selector matches."
   }
   assert {
-    condition = output.helm_values.config.profiles[0].node == {
+    condition = jsonencode(output.helm_values.config.profiles[0].node) == jsonencode({
       labels           = { "example.org/from" = "ec2" }
       restrictedLabels = { "node-role.kubernetes.io/burst" = "" }
       taints           = [{ key = "example.org/burst", value = "true", effect = "NoSchedule" }]
       restrictedTaints = [{ key = "example.org/untrusted", value = "", effect = "NoExecute" }]
-    }
+    })
     error_message = "The daemon's profile gives the node the same labels and taints."
   }
 }
