@@ -49,7 +49,7 @@ func (p place) resource(kind string, v map[string]tftypes.Value) map[string]any 
 	case "aws_sns_topic":
 		return map[string]any{"arn": p.arn("sns", name), "id": p.arn("sns", name)}
 	case "aws_cloudwatch_event_rule":
-		return map[string]any{"arn": p.arn("events", "rule/"+name), "id": name, "event_bus_name": "default"}
+		return map[string]any{"arn": p.arn("events", "rule/"+name), "id": name}
 	case "aws_autoscaling_group":
 		return map[string]any{"arn": p.arn("autoscaling", "autoScalingGroup:"+uuid+":autoScalingGroupName/"+name), "id": name}
 	case "aws_launch_template":
