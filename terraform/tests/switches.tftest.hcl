@@ -10,6 +10,38 @@ mock_provider "aws" {
   mock_data "aws_ami" {
     defaults = { id = "ami-0123456789abcdef0", root_device_name = "/dev/sda1" }
   }
+
+  # The real provider looks at these before it plans.
+  mock_resource "aws_autoscaling_group" {
+    defaults = { arn = "arn:aws:autoscaling:us-east-2:123456789012:autoScalingGroup:0123abcd:autoScalingGroupName/mock" }
+  }
+  mock_resource "aws_cloudwatch_event_rule" {
+    defaults = { arn = "arn:aws:events:us-east-2:123456789012:rule/mock" }
+  }
+  mock_resource "aws_iam_openid_connect_provider" {
+    defaults = { arn = "arn:aws:iam::123456789012:oidc-provider/mock" }
+  }
+  mock_resource "aws_iam_policy" {
+    defaults = { arn = "arn:aws:iam::123456789012:policy/mock" }
+  }
+  mock_resource "aws_iam_role" {
+    defaults = { arn = "arn:aws:iam::123456789012:role/mock" }
+  }
+  mock_resource "aws_launch_template" {
+    defaults = { id = "lt-0123456789abcdef0", latest_version = 1 }
+  }
+  mock_resource "aws_rolesanywhere_trust_anchor" {
+    defaults = { arn = "arn:aws:rolesanywhere:us-east-2:123456789012:trust-anchor/mock" }
+  }
+  mock_resource "aws_security_group" {
+    defaults = { id = "sg-0123456789abcdef0" }
+  }
+  mock_resource "aws_sns_topic" {
+    defaults = { arn = "arn:aws:sns:us-east-2:123456789012:mock" }
+  }
+  mock_resource "aws_sqs_queue" {
+    defaults = { arn = "arn:aws:sqs:us-east-2:123456789012:mock", url = "https://sqs.us-east-2.amazonaws.com/123456789012/mock" }
+  }
 }
 
 variables {
@@ -200,7 +232,7 @@ run "instances" {
     ssh_key_name             = "me"
     instance_profile_name    = "nodes"
     volume_kms_key_arn       = "arn:aws:kms:us-east-2:123456789012:key/0123abcd-0123-0123-0123-0123456789ab"
-    extra_security_group_ids = ["sg-0123456789abcdef0"]
+    extra_security_group_ids = ["sg-00000001"]
     fedora_release           = 42
     groups = {
       x86  = { instance_types = ["t3.medium"], max_size = 1, root_volume_gib = 30 }
@@ -237,7 +269,7 @@ run "instances" {
     error_message = "An image that is named is not looked for."
   }
   assert {
-    condition     = contains(aws_launch_template.nodes["x86"].network_interfaces[0].security_groups, "sg-0123456789abcdef0") && length(aws_launch_template.nodes["x86"].network_interfaces[0].security_groups) == 2
+    condition     = contains(aws_launch_template.nodes["x86"].network_interfaces[0].security_groups, "sg-00000001") && length(aws_launch_template.nodes["x86"].network_interfaces[0].security_groups) == 2
     error_message = "Other security groups are beside the module's own."
   }
 }
