@@ -153,6 +153,7 @@ dnf_() {
 	case $* in *cri-o*) write "$DYNK8S_ROOT/etc/cni/net.d/100-crio-bridge.conflist" '{}' ;; esac
 }
 
+case $name in dnf | modprobe | sysctl | systemctl) die_at "$name" ;; esac
 case $name in
 systemctl) systemctl_ "$@" ;;
 kubeadm) kubeadm_ "$@" ;;

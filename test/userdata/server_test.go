@@ -126,11 +126,14 @@ func (s *server) imds(w http.ResponseWriter, r *http.Request) {
 }
 
 // endpoint answers as the provisioner does: it wants the document on one line.
+// It is also the API server that a host asks for its version.
 func (s *server) endpoint(w http.ResponseWriter, r *http.Request) {
 	path, id := filepath.Split(r.URL.Path)
 	name := resources[strings.TrimSuffix(path, "/")]
 	document := strings.ReplaceAll(s.read("secrets/document"), "\n", "")
 	switch {
+	case r.URL.Path == "/version": // of the API server, for everybody
+		_, _ = io.WriteString(w, "{\n  \"major\": \"1\",\n  \"minor\": \"34\",\n  \"gitVersion\": \"v1.34.2\"\n}\n")
 	case name == "" || id != instanceID:
 		s.refuse(w, r, http.StatusNotFound)
 	case r.Header.Get("Authorization") != "Instance-Identity "+document:

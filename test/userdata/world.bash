@@ -17,6 +17,7 @@ setup_world() {
 		[ "$program" = wg-quick ] || printf '%s() { command %s/%s "$@"; }\n' "$program" "$WORLD/bin" "$program"
 	done >"$WORLD/functions"
 	export PATH=$WORLD/bin:$PATH
+	printf 'NAME="Fedora Linux"\nID=fedora\nVERSION_ID=43\n' >"$DYNK8S_ROOT/etc/os-release"
 	: >"$WORLD/calls"
 	: >"$WORLD/leaks"
 }
@@ -56,6 +57,23 @@ answers() {
 }
 knob() { echo "${2:-}" >"$WORLD/knobs/$1"; }
 no_knobs() { rm -f "$WORLD"/knobs/* "$WORLD"/answers/*; }
+
+# node LINE …: makes them node.env.
+node() { printf '%s\n' "$@" >"$DYNK8S_ROOT/etc/dynk8s/node.env"; }
+# machine_files prints a digest of all that the scripts could change.
+machine_files() { find "$DYNK8S_ROOT/etc" -type f -printf '%p %m ' -exec sha256sum {} \; | sort; }
+# changes_nothing SCRIPT …: a run that leaves files and services as they are.
+changes_nothing() {
+	local before
+	before=$(machine_files)
+	: >"$WORLD/calls"
+	script "$@"
+	ends_with 0
+	[ "$before" = "$(machine_files)" ] || fail "files changed"
+	if grep -E '^(dnf|swapoff|kubeadm) |^systemctl .*(restart|enable|start|stop|reload) ' "$WORLD/calls"; then
+		fail "it did something"
+	fi
+}
 
 # script PROGRAM ARGUMENT …: runs a script of userdata in a process group of its
 # own; sets status and output, as run does, and looks for secrets in all output.

@@ -48,7 +48,7 @@ func writeWorld(dir string) (good, bad *tls.Certificate, err error) {
 		"body/document":          document,
 		"body/wireguard": fmt.Sprintf("[Interface]\nPrivateKey = %s\nAddress = 10.99.0.7/32\n\n"+
 			"[Peer]\nPublicKey = %s\nAllowedIPs = 10.99.0.0/24\nEndpoint = vpn.example.org:51820\n", private, public),
-		"body/kubeconfig": "apiVersion: v1\nclusters:\n- cluster:\n    certificate-authority-data: " + randomBase64(90) +
+		"body/kubeconfig": "apiVersion: v1\nclusters:\n- cluster:\n    certificate-authority-data: " + base64.StdEncoding.EncodeToString([]byte(caPEM)) +
 			"\n    server: https://10.99.0.1:6443\n  name: \"\"\ncontexts: null\ncurrent-context: \"\"\nkind: Config\nusers: null\n",
 		"body/join": "apiVersion: kubeadm.k8s.io/v1beta4\ndiscovery:\n  file:\n" +
 			"    kubeConfigPath: /etc/kubernetes/dynk8s/discovery.conf\n  tlsBootstrapToken: " + tokenID + "." + tokenSecret +
