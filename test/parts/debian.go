@@ -16,16 +16,17 @@ import (
 // debianPackages names the Debian package of each program that tests use and
 // that is no module of Go.
 var debianPackages = map[string]string{
-	"bats":       "bats",
-	"buildah":    "buildah",
-	"busybox":    "busybox-static",
-	"cloud-init": "cloud-init",
-	"curl":       "curl",
-	"dash":       "dash",
-	"ip":         "iproute2",
-	"shellcheck": "shellcheck",
-	"wg":         "wireguard-tools",
-	"wg-quick":   "wireguard-tools",
+	"bats":            "bats",
+	"buildah":         "buildah",
+	"busybox":         "busybox-static",
+	"cloud-init":      "cloud-init",
+	"curl":            "curl",
+	"dash":            "dash",
+	"ip":              "iproute2",
+	"shellcheck":      "shellcheck",
+	"systemd-analyze": "systemd",
+	"wg":              "wireguard-tools",
+	"wg-quick":        "wireguard-tools",
 }
 
 // Debian sees to it that programs are on the machine. It installs the Debian

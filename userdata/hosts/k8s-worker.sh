@@ -65,9 +65,9 @@ joined() { [ -s "$kubelet_conf" ]; }
 
 # mask hides what looks like a bootstrap token.
 mask() {
-	unbuffered=
-	sed -u p </dev/null >/dev/null 2>&1 && unbuffered=-u
-	sed $unbuffered 's/[a-z0-9]\{6\}\.[a-z0-9]\{16\}/[bootstrap token]/g'
+	set -- 's/[a-z0-9]\{6\}\.[a-z0-9]\{16\}/[bootstrap token]/g'
+	sed -u p </dev/null >/dev/null 2>&1 && set -- -u "$@" # each line at once
+	sed "$@"
 }
 
 # kubeadm_run ARGUMENT …: kubeadm's output goes to standard error, masked.
