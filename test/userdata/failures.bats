@@ -113,22 +113,22 @@ then_joins() {
 
 @test "404 for minutes, then 200" {
 	local waiting
-	mapfile -t waiting < <(yes '404 Retry-After=20' | head -60)
+	mapfile -t waiting < <(yes '404 Retry-After=60' | head -20)
 	answers wireguard "${waiting[@]}" 200
 	script dynk8s-join
 	joined
 	says "nothing is allocated to this instance yet"
 	read -r up _ <"$DYNK8S_ROOT/proc/uptime"
-	[ "${up%%.*}" -ge 2200 ] # 60 times at least 20 s
-	[ "$(asked "/wireguard/.* 404")" = 60 ]
+	[ "${up%%.*}" -ge 2200 ] # 20 times at least a minute
+	[ "$(asked "/wireguard/.* 404")" = 20 ]
 	# Said now and then, not each time.
 	[ "$(grep -c "nothing is allocated" "$WORLD/output")" -le 10 ]
 }
 
 @test "404 without end" {
-	setting DYNK8S_WAIT=700
+	setting DYNK8S_WAIT=200
 	answers wireguard '404 Retry-After=5'
-	fails 1 "gave up after 700s"
+	fails 1 "gave up after 200s"
 	then_joins
 }
 
@@ -171,7 +171,7 @@ then_joins() {
 @test "an empty, cut, endless or wrong WireGuard configuration replaces nothing" {
 	mkdir -p "$DYNK8S_ROOT/etc/wireguard"
 	echo before >"$DYNK8S_ROOT/etc/wireguard/dynk8s.conf"
-	setting DYNK8S_WAIT=100
+	setting DYNK8S_WAIT=20
 	cp "$WORLD/body/wireguard" "$WORLD/whole"
 	local lines
 	for lines in 0 1 2 3 4 5 6 7; do
@@ -189,7 +189,7 @@ then_joins() {
 }
 
 @test "an empty or wrong discovery file or join configuration" {
-	setting DYNK8S_WAIT=100
+	setting DYNK8S_WAIT=20
 	local name
 	for name in kubeconfig join; do
 		cp "$WORLD/body/$name" "$WORLD/whole"
