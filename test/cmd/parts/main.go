@@ -35,5 +35,6 @@ func build(ctx context.Context) error {
 	g.Go(func() error { _, err := parts.Tofu(ctx, os.Stdout); return err })
 	g.Go(func() error { _, _, err := parts.Tflint(ctx, os.Stdout); return err })
 	g.Go(func() error { _, err := parts.AWSProvider(ctx, os.Stdout); return err })
+	g.Go(func() error { _, err := parts.Shfmt(ctx, os.Stdout); return err })
 	return g.Wait()
 }
