@@ -82,6 +82,20 @@ teardown() { stop_server; }
 	[ ! -e "$WORLD/requests" ]
 }
 
+@test "a daemon that the tunnel leaves behind holds neither lock nor journal" {
+	knob tunnel-daemon
+	script dynk8s-join
+	joined
+	local daemon
+	daemon=$(cat "$WORLD/daemon")
+	kill -0 "$daemon" # and nobody waited for it
+	[ ! -e "/proc/$daemon/fd/4" ]
+	[ ! -e "/proc/$daemon/fd/9" ]
+	script dynk8s-join
+	kill "$daemon"
+	joined
+}
+
 @test "other paths and another interface" {
 	sed -i 's|/etc/kubernetes/dynk8s/discovery.conf|/run/other/discovery.conf|' "$WORLD/body/join"
 	setting DYNK8S_INTERFACE=wg-cloud DYNK8S_DISCOVERY_FILE=/run/other/discovery.conf DYNK8S_JOIN_FILE=/run/other/join.yaml

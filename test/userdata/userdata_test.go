@@ -92,7 +92,7 @@ var shells = []string{"dash", "busybox ash", "bash --posix"}
 
 func TestBats(t *testing.T) {
 	t.Parallel()
-	need(t, "bats", "busybox", "curl", "dash")
+	need(t, "bats", "busybox", "curl", "dash", "openssl")
 	if os.Geteuid() != 0 {
 		t.Fatal("must be run by root: full disks are mounts in a namespace of the test's own")
 	}
