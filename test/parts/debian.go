@@ -23,6 +23,7 @@ var debianPackages = map[string]string{
 	"curl":            "curl",
 	"dash":            "dash",
 	"ip":              "iproute2",
+	"openssl":         "openssl",
 	"shellcheck":      "shellcheck",
 	"systemd-analyze": "systemd",
 	"wg":              "wireguard-tools",
