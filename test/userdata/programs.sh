@@ -125,7 +125,7 @@ kubeadm_() {
 wg_() {
 	case $3 in
 	latest-handshakes)
-		find "$DYNK8S_ROOT/run" -perm /077 | sed 's/^/open to others: /' >>"$WORLD/leaks"
+		find "$DYNK8S_ROOT/run/dynk8s" -perm /077 | sed 's/^/open to others: /' >>"$WORLD/leaks"
 		die_at handshake
 		printf 'peer=\t%s\n' "$(if knob no-handshake; then echo 0; else cat "$WORLD/state/handshake"; fi)"
 		;;
