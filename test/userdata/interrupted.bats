@@ -100,5 +100,5 @@ after_cut() {
 	script dynk8s-join
 	wait "$killer"
 	ends_with 1
-	[ -z "$(secret_files)" ]
+	[ -z "$(secret_files)" ] || fail "secrets are left: $(secret_files)"
 }
