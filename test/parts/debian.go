@@ -8,63 +8,88 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// debianPackages has the package of each program that comes from the
-// distribution, under the name it has in Debian, Ubuntu and their like.
+// debianPackages names the Debian package of each program that tests use and
+// that is no module of Go.
 var debianPackages = map[string]string{
-	"bats": "bats", "buildah": "buildah", "busybox": "busybox-static", "cloud-init": "cloud-init", "dash": "dash",
-	"ip": "iproute2", "shellcheck": "shellcheck", "wg": "wireguard-tools", "wg-quick": "wireguard-tools",
+	"bats":            "bats",
+	"buildah":         "buildah",
+	"busybox":         "busybox-static",
+	"cloud-init":      "cloud-init",
+	"curl":            "curl",
+	"dash":            "dash",
+	"ip":              "iproute2",
+	"openssl":         "openssl",
+	"shellcheck":      "shellcheck",
+	"systemd-analyze": "systemd",
+	"wg":              "wireguard-tools",
+	"wg-quick":        "wireguard-tools",
 }
 
-// Debian makes sure that the programs are on PATH. As root, where apt-get is, it
-// installs those that are not, and says so on w (nil: nowhere); otherwise the
-// error has the command that would.
+// Debian sees to it that programs are on the machine. It installs the Debian
+// packages of those that are missing, which takes root and apt-get, and says so
+// on w (nil: nowhere); where it cannot, the error names the command that would.
 func Debian(ctx context.Context, w io.Writer, programs ...string) error {
-	missing := missingPackages(programs)
-	if len(missing) == 0 {
-		return nil
+	missing, err := missingPackages(programs)
+	if err != nil || len(missing) == 0 {
+		return err
 	}
-	apt, err := exec.LookPath("apt-get")
-	if err != nil || os.Geteuid() != 0 {
-		return fmt.Errorf("not installed: %s; install it (Debian: apt-get install %s)",
-			strings.Join(missing, ", "), strings.Join(missing, " "))
+	root, err := cacheRoot()
+	if err != nil {
+		return err
 	}
-	// Tests of several packages run side by side; apt-get has a lock, too, but
-	// does not wait for it unless told.
 	p := newProgress(w, "Debian packages")
-	defer p.step("installing %s", strings.Join(missing, ", "))()
-	install := func() error {
-		args := append([]string{"-q", "-y", "-o", "DPkg::Lock::Timeout=300", "--no-install-recommends", "install"}, missing...)
-		return run(ctx, "", append(os.Environ(), "DEBIAN_FRONTEND=noninteractive"), apt, args...)
+	unlock, err := lock(ctx, filepath.Join(root, "debian.lock"), p)
+	if err != nil {
+		return fmt.Errorf("locking the installation of packages: %w", err)
 	}
-	if err := install(); err != nil { // the lists are old, or not there
-		if err := run(ctx, "", os.Environ(), apt, "-q", "update"); err != nil {
-			return err
-		}
-		if err := install(); err != nil {
-			return err
-		}
+	defer unlock()
+	if missing, err = missingPackages(programs); err != nil || len(missing) == 0 {
+		return err // installed while this process waited
 	}
-	if missing := missingPackages(programs); len(missing) > 0 {
-		return fmt.Errorf("installed, but not on PATH: the programs of %s", strings.Join(missing, ", "))
+	command := "apt-get install -y --no-install-recommends " + strings.Join(missing, " ")
+	if _, err := exec.LookPath("apt-get"); err != nil || os.Geteuid() != 0 {
+		return fmt.Errorf("programs are missing: %s; install them, on Debian as root: %s", strings.Join(programs, ", "), command)
+	}
+	defer p.step("%s", command)()
+	if err := aptInstall(ctx, missing); err != nil {
+		return fmt.Errorf("%w\nto do it by hand: apt-get update && %s", err, command)
+	}
+	if missing, err := missingPackages(programs); err != nil || len(missing) > 0 {
+		return fmt.Errorf("installed, and yet programs are missing of: %s", strings.Join(missing, " "))
 	}
 	return nil
 }
 
-// missingPackages are the packages of the programs that are not on PATH.
-func missingPackages(programs []string) []string {
+// aptInstall installs packages, with fresh lists when those that are there are
+// too old or none.
+func aptInstall(ctx context.Context, packages []string) error {
+	env := append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+	args := append([]string{"install", "-y", "--no-install-recommends"}, packages...)
+	if run(ctx, "/", env, "apt-get", args...) == nil {
+		return nil
+	}
+	if err := run(ctx, "/", env, "apt-get", "update"); err != nil {
+		return err
+	}
+	return run(ctx, "/", env, "apt-get", args...)
+}
+
+// missingPackages returns the packages of the programs that are not on PATH.
+func missingPackages(programs []string) ([]string, error) {
 	var missing []string
 	for _, program := range programs {
-		name, known := debianPackages[program]
+		pkg, known := debianPackages[program]
 		if !known {
-			name = program
+			return nil, fmt.Errorf("no Debian package is known for %q: add it to debianPackages", program)
 		}
-		if _, err := exec.LookPath(program); err != nil && !slices.Contains(missing, name) {
-			missing = append(missing, name)
+		if _, err := exec.LookPath(program); err != nil && !slices.Contains(missing, pkg) {
+			missing = append(missing, pkg)
 		}
 	}
-	return missing
+	return missing, nil
 }

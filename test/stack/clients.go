@@ -47,6 +47,9 @@ func awsConfig(endpoint string) aws.Config {
 // SQS is a client of the stack's queues.
 func (s *Stack) SQS() *sqs.Client { return s.aws.sqs }
 
+// SNS is a client of the stack's topics.
+func (s *Stack) SNS() *sns.Client { return s.aws.sns }
+
 // EventBridge is a client of the stack's event buses.
 func (s *Stack) EventBridge() *eventbridge.Client { return s.aws.events }
 

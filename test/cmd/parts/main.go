@@ -34,5 +34,9 @@ func build(ctx context.Context) error {
 	g.Go(func() error { _, err := parts.Helm(ctx, os.Stdout); return err })
 	g.Go(func() error { _, err := parts.Helm3(ctx, os.Stdout); return err })
 	g.Go(func() error { _, err := parts.HelmDocs(ctx, os.Stdout); return err })
+	g.Go(func() error { _, err := parts.Tofu(ctx, os.Stdout); return err })
+	g.Go(func() error { _, _, err := parts.Tflint(ctx, os.Stdout); return err })
+	g.Go(func() error { _, err := parts.AWSProvider(ctx, os.Stdout); return err })
+	g.Go(func() error { _, err := parts.Shfmt(ctx, os.Stdout); return err })
 	return g.Wait()
 }
