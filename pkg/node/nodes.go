@@ -115,6 +115,20 @@ func (n *Nodes) InstanceOf(name string) (id instance.ID, inEC2, found bool) {
 	return id, inEC2, true
 }
 
+// Named returns the Node of that name, read from the API server. Its InstanceID
+// is empty when it is none of an instance.
+func (n *Nodes) Named(ctx context.Context, name string) (Node, bool, error) {
+	read, err := n.client.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return Node{}, false, nil
+	}
+	if err != nil {
+		return Node{}, false, fmt.Errorf("read node: %w", err)
+	}
+	id, _ := instanceOf(read)
+	return nodeOf(read, id), true, nil
+}
+
 func (n *Nodes) named(name string) (*corev1.Node, bool) {
 	object, found, err := n.index.GetByKey(name)
 	held, ok := object.(*corev1.Node)
