@@ -9,12 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 	bootstraputil "k8s.io/cluster-bootstrap/token/util"
+
+	"dynk8s.du5t1n.me/provisioner/pkg/instance"
 )
 
 // HostLabel holds, on a token Secret, the name of the host that the token was
 // made for, and on the host's Node the same name. A host is a machine that is
 // not in EC2: no event and no look at EC2 ever takes its token back.
-const HostLabel = "dynk8s.du5t1n.me/host"
+const HostLabel = instance.HostLabel
 
 // HostRequest says for which host a token is made.
 type HostRequest struct {
