@@ -53,7 +53,7 @@ func ValidateScripts(scripts []Script) error {
 		case seen[s.Name]:
 			return fmt.Errorf("script %s is named twice", s.Name)
 		case !strings.HasPrefix(string(s.Content), "#!"):
-			return fmt.Errorf("script %s does not begin with #!", s.Name)
+			return fmt.Errorf("script %s does not name its interpreter in the first line", s.Name)
 		}
 		seen[s.Name] = true
 	}

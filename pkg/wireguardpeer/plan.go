@@ -196,7 +196,7 @@ func firstHost(n netip.Prefix) netip.Addr {
 // lastOf is the last address of a network, in IPv4 its broadcast address.
 func lastOf(n netip.Prefix) netip.Addr {
 	number := new(big.Int).SetBytes(n.Addr().AsSlice())
-	size := new(big.Int).Lsh(big.NewInt(1), uint(n.Addr().BitLen()-n.Bits())) //nolint:gosec // 0 to 128
+	size := new(big.Int).Lsh(big.NewInt(1), uint(n.Addr().BitLen()-n.Bits()))
 	number.Add(number, size).Sub(number, big.NewInt(1))
 	bytes := number.FillBytes(make([]byte, n.Addr().BitLen()/8))
 	last, _ := netip.AddrFromSlice(bytes)
