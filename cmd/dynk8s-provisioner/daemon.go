@@ -19,12 +19,13 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"dynk8s.du5t1n.me/provisioner/pkg/artifact"
+	"dynk8s.du5t1n.me/provisioner/pkg/bootstraptoken"
 	"dynk8s.du5t1n.me/provisioner/pkg/config"
 	"dynk8s.du5t1n.me/provisioner/pkg/ec2lookup"
+	"dynk8s.du5t1n.me/provisioner/pkg/host"
 	"dynk8s.du5t1n.me/provisioner/pkg/httpserver"
 	"dynk8s.du5t1n.me/provisioner/pkg/lifecycle"
 	"dynk8s.du5t1n.me/provisioner/pkg/nodecertificate"
-	"dynk8s.du5t1n.me/provisioner/pkg/nodeowner"
 	"dynk8s.du5t1n.me/provisioner/pkg/poller"
 	"dynk8s.du5t1n.me/provisioner/pkg/sqsqueue"
 )
@@ -43,6 +44,7 @@ type daemon struct {
 	renderer   *artifact.Renderer
 	authorizer httpserver.Authorizer
 	approver   *nodecertificate.Approver // nil: others approve
+	closer     *host.Closer
 	artifacts  *httpserver.Server
 	operations *httpserver.Server
 	watcher    *config.Watcher
@@ -114,25 +116,13 @@ func (d *daemon) assemble(kube *kubernetesClients, aws *awsClients) error {
 	if d.authorizer, err = newAuthorizer(d.cfg.Artifacts.Identity, recent, d.lifecycle); err != nil {
 		return err
 	}
+	hosts := bootstraptoken.NewHostIssuer(kube.calls.CoreV1().Secrets(metav1.NamespaceSystem))
+	if err := d.closeHosts(kube, r, hosts); err != nil {
+		return err
+	}
 	if d.cfg.Certificates.Approve {
-		return d.approve(kube, r, recent)
+		return d.approve(kube, r, hosts, recent)
 	}
-	return nil
-}
-
-// approve adds what decides on the certificate requests of instances.
-func (d *daemon) approve(kube *kubernetesClients, r *records, instances nodeowner.Instances) error {
-	informer, err := nodecertificate.NewInformer(kube.watches)
-	if err != nil {
-		return fmt.Errorf("certificate request informer: %w", err)
-	}
-	d.approver = nodecertificate.New(kube.calls.CertificatesV1().CertificateSigningRequests(), nodeowner.Owners{
-		Claims: r.tokens, Nodes: r.nodes, Keys: r.keys, Instances: instances, Lifecycle: d.lifecycle, Names: d.renderer,
-	}, nodecertificate.Config{Group: d.cfg.Certificates.Group, Registerer: d.registry, Logger: d.log})
-	if _, err := informer.AddEventHandler(d.approver.EventHandler()); err != nil {
-		return fmt.Errorf("watch certificate requests: %w", err)
-	}
-	d.informers = append(d.informers, informer)
 	return nil
 }
 
@@ -249,6 +239,7 @@ func (d *daemon) runSynced(ctx context.Context) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error { return d.poller.Run(groupCtx) })
 	group.Go(func() error { return d.lifecycle.Run(groupCtx) })
+	group.Go(func() error { return d.closer.Run(groupCtx) })
 	if d.approver != nil {
 		// Who holds a token can ask for certificates without end.
 		group.Go(func() error { return d.approver.Run(mark(groupCtx)) })

@@ -35,6 +35,7 @@ their identity document which one they are.`,
 		SilenceUsage:  true,
 		SilenceErrors: true, // main prints the error
 	}
-	root.AddCommand(newRunCommand(), newCheckCommand(), newReissueCommand(), newProbeCommand(), newVersionCommand())
+	root.AddCommand(newRunCommand(), newCheckCommand(), newReissueCommand(),
+		newHostCommand(), newKeysCommand(), newProbeCommand(), newVersionCommand())
 	return root
 }

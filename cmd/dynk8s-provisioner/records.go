@@ -24,6 +24,7 @@ type records struct {
 	tokens    *bootstraptoken.Issuer
 	keys      *wireguardkey.Pool
 	nodes     *node.Nodes
+	joined    cache.SharedIndexInformer // over Nodes, one of the informers
 	lifecycle *lifecycle.Lifecycle
 	informers []cache.SharedIndexInformer
 }
@@ -44,6 +45,7 @@ func newRecords(cfg *config.Config, kube *kubernetesClients, instances lifecycle
 	}
 	bootstraptoken.RegisterMetrics(c.registerer, tokenInformer.GetStore())
 	r := &records{
+		joined:    nodeInformer,
 		informers: []cache.SharedIndexInformer{keyInformer, tokenInformer, nodeInformer},
 		tokens:    bootstraptoken.NewIssuer(kube.calls.CoreV1().Secrets(metav1.NamespaceSystem)),
 		nodes:     node.New(kube.calls.CoreV1().Nodes(), nodeInformer.GetIndexer()),

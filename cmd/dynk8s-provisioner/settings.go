@@ -46,21 +46,26 @@ func lifecycleProfiles(cfg *config.Config, nodeName func(lifecycle.Grant) (strin
 func nodeSettings(configured []config.Profile) (map[string]artifact.NodeSettings, error) {
 	settings := make(map[string]artifact.NodeSettings, len(configured))
 	for _, p := range configured {
-		s := artifact.NodeSettings{
-			NameTemplate: p.Node.NameTemplate,
-			Labels:       p.Node.Labels,
-			CRISocket:    p.Node.CRISocket,
-		}
-		s.Taints = taints(p.Node.Taints)
-		for _, a := range p.Node.KubeletExtraArgs {
-			s.KubeletExtraArgs = append(s.KubeletExtraArgs, artifact.Arg(a))
-		}
+		s := nodeSettingsOf(p.Node)
 		if err := s.Validate(); err != nil {
 			return nil, fmt.Errorf("profile %s: %w", p.Name, err)
 		}
 		settings[p.Name] = s
 	}
 	return settings, nil
+}
+
+func nodeSettingsOf(n config.Node) artifact.NodeSettings {
+	s := artifact.NodeSettings{
+		NameTemplate: n.NameTemplate,
+		Labels:       n.Labels,
+		Taints:       taints(n.Taints),
+		CRISocket:    n.CRISocket,
+	}
+	for _, a := range n.KubeletExtraArgs {
+		s.KubeletExtraArgs = append(s.KubeletExtraArgs, artifact.Arg(a))
+	}
+	return s
 }
 
 func taints(configured []config.Taint) []corev1.Taint {

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"dynk8s.du5t1n.me/provisioner/pkg/bootstraptoken"
 	"dynk8s.du5t1n.me/provisioner/pkg/lifecycle"
 )
 
@@ -60,13 +61,30 @@ func renderJoinConfiguration(g lifecycle.Grant, s NodeSettings, cfg Config) ([]b
 }
 
 func newJoinConfiguration(g lifecycle.Grant, s NodeSettings, cfg Config) (joinConfiguration, error) {
+	if err := s.validateFields(); err != nil {
+		return joinConfiguration{}, err
+	}
+	name, err := NodeName(s, g)
+	if err != nil {
+		return joinConfiguration{}, err
+	}
+	own, err := ownArgs(g, s)
+	if err != nil {
+		return joinConfiguration{}, err
+	}
+	return joinAs(name, own, g.Token, s, cfg)
+}
+
+// joinAs returns what lets the bearer of the token join as the Node of that name.
+// own are the kubelet's flags that come before those of the settings.
+func joinAs(name string, own []Arg, token bootstraptoken.Token, s NodeSettings, cfg Config) (joinConfiguration, error) {
 	if err := cfg.Validate(); err != nil {
 		return joinConfiguration{}, err
 	}
-	if err := validateToken(g.Token); err != nil {
+	if err := validateToken(token); err != nil {
 		return joinConfiguration{}, err
 	}
-	registration, err := newNodeRegistration(g, s, cfg.APIVersion)
+	args, err := kubeletExtraArgs(cfg.APIVersion, append(own, s.KubeletExtraArgs...))
 	if err != nil {
 		return joinConfiguration{}, err
 	}
@@ -75,30 +93,11 @@ func newJoinConfiguration(g lifecycle.Grant, s NodeSettings, cfg Config) (joinCo
 		Kind:       "JoinConfiguration",
 		Discovery: discovery{
 			File:              fileDiscovery{KubeConfigPath: cfg.DiscoveryFile},
-			TLSBootstrapToken: g.Token.Reveal(),
+			TLSBootstrapToken: token.Reveal(),
 		},
-		NodeRegistration: registration,
-	}, nil
-}
-
-func newNodeRegistration(g lifecycle.Grant, s NodeSettings, apiVersion string) (nodeRegistration, error) {
-	if err := s.validateFields(); err != nil {
-		return nodeRegistration{}, err
-	}
-	name, err := NodeName(s, g)
-	if err != nil {
-		return nodeRegistration{}, err
-	}
-	own, err := ownArgs(g, s)
-	if err != nil {
-		return nodeRegistration{}, err
-	}
-	args, err := kubeletExtraArgs(apiVersion, append(own, s.KubeletExtraArgs...))
-	if err != nil {
-		return nodeRegistration{}, err
-	}
-	return nodeRegistration{
-		Name: name, CRISocket: s.criSocket(), Taints: newTaints(s.Taints), KubeletExtraArgs: args,
+		NodeRegistration: nodeRegistration{
+			Name: name, CRISocket: s.criSocket(), Taints: newTaints(s.Taints), KubeletExtraArgs: args,
+		},
 	}, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	kubeletapis "k8s.io/kubelet/pkg/apis"
 
+	"dynk8s.du5t1n.me/provisioner/pkg/bootstraptoken"
 	"dynk8s.du5t1n.me/provisioner/pkg/instance"
 	"dynk8s.du5t1n.me/provisioner/pkg/lifecycle"
 )
@@ -56,6 +57,9 @@ func validateLabels(labels map[string]string) error {
 		}
 		if key == instanceLabel {
 			return fmt.Errorf("node label %s cannot be set: it is the instance's id", key)
+		}
+		if key == bootstraptoken.HostLabel {
+			return fmt.Errorf("node label %s cannot be set: it is the name of a host", key)
 		}
 		if isKubernetesLabel(key) && !kubeletapis.IsKubeletLabel(key) {
 			return fmt.Errorf("node label %s: a kubelet may not give itself this label", key)

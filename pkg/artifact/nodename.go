@@ -34,13 +34,20 @@ func NodeName(s NodeSettings, g lifecycle.Grant) (string, error) {
 	if name == "" {
 		return "", errEmptyNodeName
 	}
-	if len(name) > maxNodeName {
-		return "", fmt.Errorf("node name %.64q has %d characters, at most %d are allowed", name, len(name), maxNodeName)
-	}
-	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
-		return "", fmt.Errorf("node name %q: %s", name, problems[0])
+	if err := validateNodeName(name); err != nil {
+		return "", err
 	}
 	return name, nil
+}
+
+func validateNodeName(name string) error {
+	if len(name) > maxNodeName {
+		return fmt.Errorf("node name %.64q has %d characters, at most %d are allowed", name, len(name), maxNodeName)
+	}
+	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+		return fmt.Errorf("node name %q: %s", name, problems[0])
+	}
+	return nil
 }
 
 func expandNodeName(text string, g lifecycle.Grant) (string, error) {

@@ -17,8 +17,10 @@ const maxDerivations = 8
 
 // deriveID returns the nth token id of an instance: six base-36 digits of a
 // SHA-256. The same instance and n always give the same id, in every replica.
-func deriveID(id instance.ID, n int) string {
-	seed := string(id)
+func deriveID(id instance.ID, n int) string { return deriveFrom(string(id), n) }
+
+// deriveFrom does so for any text.
+func deriveFrom(seed string, n int) string {
 	if n > 0 {
 		seed += "#" + strconv.Itoa(n)
 	}

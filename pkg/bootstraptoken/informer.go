@@ -17,26 +17,51 @@ import (
 // NewInformer returns an informer over the metadata of our token Secrets; the
 // tokens themselves are not part of it. It must be run by the caller.
 func NewInformer(client metadata.Interface) cache.SharedIndexInformer {
+	return newInformer(client, InstanceLabel, Indexers())
+}
+
+// NewHostInformer returns an informer over the metadata of the token Secrets of
+// hosts, as NewInformer does for those of instances.
+func NewHostInformer(client metadata.Interface) cache.SharedIndexInformer {
+	return newInformer(client, HostLabel, HostIndexers())
+}
+
+func newInformer(client metadata.Interface, label string, indexers cache.Indexers) cache.SharedIndexInformer {
 	ours := func(o *metav1.ListOptions) {
-		o.LabelSelector = InstanceLabel
+		o.LabelSelector = label
 		o.FieldSelector = fields.OneTermEqualSelector("type", string(corev1.SecretTypeBootstrapToken)).String()
 	}
 	return metadatainformer.NewFilteredMetadataInformer(client,
-		corev1.SchemeGroupVersion.WithResource("secrets"), metav1.NamespaceSystem, 0, Indexers(), ours).Informer()
+		corev1.SchemeGroupVersion.WithResource("secrets"), metav1.NamespaceSystem, 0, indexers, ours).Informer()
 }
 
-// byInstance is the name of the index by instance id.
-const byInstance = "instance"
+// The names of the indexes by instance id and by host.
+const (
+	byInstance = "instance"
+	byHost     = "host"
+)
 
 // Indexers are the indexes that a Cache needs.
-func Indexers() cache.Indexers {
-	return cache.Indexers{byInstance: func(object any) ([]string, error) {
+func Indexers() cache.Indexers { return cache.Indexers{byInstance: byLabel(InstanceLabel)} }
+
+// HostIndexers are the indexes that HasHostToken needs.
+func HostIndexers() cache.Indexers { return cache.Indexers{byHost: byLabel(HostLabel)} }
+
+func byLabel(label string) cache.IndexFunc {
+	return func(object any) ([]string, error) {
 		m, ok := object.(metav1.Object)
 		if !ok {
 			return nil, nil
 		}
-		return []string{m.GetLabels()[InstanceLabel]}, nil
-	}}
+		return []string{m.GetLabels()[label]}, nil
+	}
+}
+
+// HasHostToken reports whether the index of a host informer holds a token of the
+// host. It may be a moment behind.
+func HasHostToken(index cache.Indexer, host string) bool {
+	keys, err := index.IndexKeys(byHost, host)
+	return err == nil && len(keys) > 0
 }
 
 // Cache answers from an informer's index what needs no secret. It may be a

@@ -256,17 +256,18 @@ func (i *Issuer) Current(ctx context.Context, claim Claim) (bool, error) {
 // Revoke deletes the token of a claim. It reports whether it was this call that
 // deleted it, and ErrConflict when another Secret has taken its name since.
 func (i *Issuer) Revoke(ctx context.Context, claim Claim) (bool, error) {
-	return i.delete(ctx, claim, &metav1.Preconditions{UID: &claim.uid})
+	return remove(ctx, i.secrets, claim.name, &metav1.Preconditions{UID: &claim.uid})
 }
 
 // RevokeUnchanged deletes the token of a claim as Revoke does, but only while
 // the claim is as it was read: else it returns ErrConflict.
 func (i *Issuer) RevokeUnchanged(ctx context.Context, claim Claim) (bool, error) {
-	return i.delete(ctx, claim, &metav1.Preconditions{UID: &claim.uid, ResourceVersion: &claim.resourceVersion})
+	return remove(ctx, i.secrets, claim.name, &metav1.Preconditions{UID: &claim.uid, ResourceVersion: &claim.resourceVersion})
 }
 
-func (i *Issuer) delete(ctx context.Context, claim Claim, p *metav1.Preconditions) (bool, error) {
-	err := i.secrets.Delete(ctx, claim.name, metav1.DeleteOptions{Preconditions: p})
+// remove deletes a Secret if the preconditions hold.
+func remove(ctx context.Context, secrets Secrets, name string, p *metav1.Preconditions) (bool, error) {
+	err := secrets.Delete(ctx, name, metav1.DeleteOptions{Preconditions: p})
 	switch {
 	case apierrors.IsNotFound(err):
 		return false, nil

@@ -47,7 +47,7 @@ func (p *problems) node(path string, n Node, apiVersion string) {
 func (p *problems) label(path, key, value string) {
 	p.labelSyntax(path, key, value)
 	switch {
-	case key == instanceIDLabel:
+	case key == instanceIDLabel, key == instance.HostLabel:
 		p.addf(path, "is set by the program itself: remove it")
 	case isKubernetesLabel(key) && !kubeletapis.IsKubeletLabel(key):
 		p.addf(path, "a kubelet may not set this label on its own Node, so the join would fail: "+
@@ -61,7 +61,7 @@ func (p *problems) restrictedLabel(path, key string, n Node) {
 	if value, both := n.Labels[key]; both && value != n.RestrictedLabels[key] {
 		p.addf(path, "has another value under labels: remove one of the two")
 	}
-	if key == instanceIDLabel {
+	if key == instanceIDLabel || key == instance.HostLabel {
 		p.addf(path, "is set by the program itself: remove it")
 	}
 }

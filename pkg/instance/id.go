@@ -16,6 +16,10 @@ type ID string
 // operator.
 const Label = "dynk8s.du5t1n.me/ec2-instance-id"
 
+// HostLabel is the Kubernetes label that says, on a token Secret and on a Node,
+// of which host it is: a machine that is not in EC2 and that an operator added.
+const HostLabel = "dynk8s.du5t1n.me/host"
+
 // EC2 ids have 8 hexadecimal digits (before 2016) or 17.
 var idPattern = regexp.MustCompile(`^i-([0-9a-f]{8}|[0-9a-f]{17})$`)
 

@@ -77,6 +77,7 @@ func nodeOf(n *corev1.Node, id instance.ID) Node {
 		Ours:        n.Labels[InstanceLabel] == string(id),
 		ReadySince:  readySince(n),
 		Incarnation: incarnation(n),
+		Host:        n.Labels[instance.HostLabel],
 	}
 }
 

@@ -41,6 +41,10 @@ type Node struct {
 	// Incarnation differs each time that a Node of the instance becomes Ready;
 	// empty while none is.
 	Incarnation string
+	// Host is what the Node's label says of which host it is; empty without one.
+	Host string
+
+	uid types.UID // by Named only
 }
 
 // Ready reports whether the Node is Ready.
@@ -113,6 +117,35 @@ func (n *Nodes) InstanceOf(name string) (id instance.ID, inEC2, found bool) {
 	}
 	id, inEC2 = instanceOf(held)
 	return id, inEC2, true
+}
+
+// Named returns the Node of that name, read from the API server. Its InstanceID
+// is empty when it is none of an instance.
+func (n *Nodes) Named(ctx context.Context, name string) (Node, bool, error) {
+	read, err := n.client.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return Node{}, false, nil
+	}
+	if err != nil {
+		return Node{}, false, fmt.Errorf("read node: %w", err)
+	}
+	id, _ := instanceOf(read)
+	named := nodeOf(read, id)
+	named.uid = read.UID
+	return named, true, nil
+}
+
+// DeleteNamed deletes a Node that Named returned, if it is still the same object.
+// It reports whether it was this call that deleted it.
+func (n *Nodes) DeleteNamed(ctx context.Context, found Node) (bool, error) {
+	err := n.client.Delete(ctx, found.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &found.uid}})
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("delete node: %w", err)
+	}
+	return true, nil
 }
 
 func (n *Nodes) named(name string) (*corev1.Node, bool) {

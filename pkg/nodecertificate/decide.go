@@ -46,7 +46,7 @@ func (a *Approver) decide(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("evaluate certificate request: %w", err)
 	}
-	return a.settle(ctx, live, r, s, approved, fmt.Sprintf("asks for no more than node %s of instance %s may have", s.NodeName, s.InstanceID))
+	return a.settle(ctx, live, r, s, approved, "asks for no more than "+s.describe()+" may have")
 }
 
 // errConflict says that the request changed since it was read; it is to be

@@ -154,9 +154,36 @@ func TestNothingMatchesNothing(t *testing.T) {
 	wantDenied(t, request)
 }
 
+// A host's token is good for the host's name, and a host has no serving
+// certificate from here.
+func TestTokenOfAHost(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.ledger.tokens[tokenA] = Subject{Host: true, NodeName: "node-a"}
+	request, err := w.try(t, clientRecipe())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantApproved(t, request)
+	if message := request.Status.Conditions[0].Message; message != "asks for no more than host node-a may have" {
+		t.Errorf("message %q", message)
+	}
+	other := clientRecipe()
+	commonName("system:node:node-b")(other)
+	if request, err = w.try(t, other); err != nil {
+		t.Fatal(err)
+	}
+	wantDenied(t, request)
+	w.ledger.nodes["node-a"] = w.ledger.tokens[tokenA]
+	if request, err = w.try(t, servingRecipe()); err == nil {
+		t.Error("no error")
+	}
+	wantCondition(t, request, "", "")
+}
+
 func TestOwnerWithoutAName(t *testing.T) {
 	t.Parallel()
-	for _, s := range []Subject{{}, {InstanceID: instanceA}, {NodeName: "node-a"}} {
+	for _, s := range []Subject{{}, {InstanceID: instanceA}, {NodeName: "node-a"}, {Host: true}, {Host: true, NodeName: "node-a", InstanceID: instanceA}} {
 		for _, r := range []*recipe{clientRecipe(), servingRecipe()} {
 			w := newWorld()
 			w.ledger.tokens[tokenA], w.ledger.nodes["node-a"] = s, s

@@ -1,5 +1,5 @@
 // Package nodecertificate approves and denies the certificate signing requests
-// (CSRs) of the Nodes of EC2 instances, so that a bootstrap token can only
+// (CSRs) of the Nodes of EC2 instances and of hosts, so that a bootstrap token can only
 // become the Node that it was made for, and so that a kubelet's serving
 // certificate names nothing but its own instance.
 //

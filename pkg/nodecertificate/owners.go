@@ -8,16 +8,29 @@ import (
 	"dynk8s.du5t1n.me/provisioner/pkg/instance"
 )
 
-// Subject is a Node that somebody may become, and its instance.
+// Subject is a Node that somebody may become, and its instance or that it is a
+// host.
 type Subject struct {
+	// InstanceID is empty for a host.
 	InstanceID instance.ID
 	NodeName   string
+	// Host says that the Node is a host, which is not in EC2 and which an operator
+	// added by hand. Of its certificates only the client's is for us to decide.
+	Host bool
 	// DNSNames are what a serving certificate may name beside the Node's name
 	// and the instance id; letter case does not matter. A client certificate
 	// names none.
 	DNSNames []string
 	// Addresses are what a serving certificate may name.
 	Addresses []netip.Addr
+}
+
+// describe says who the subject is, for conditions and the log.
+func (s Subject) describe() string {
+	if s.Host {
+		return "host " + s.NodeName
+	}
+	return "node " + s.NodeName + " of instance " + string(s.InstanceID)
 }
 
 // ErrNotOurs says that a bootstrap token or a Node is none of ours. It takes

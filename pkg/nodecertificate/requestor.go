@@ -70,7 +70,7 @@ func (a *Approver) subjectOf(ctx context.Context, r requestor) (Subject, error) 
 		ask = a.ofToken
 	}
 	s, err := ask(ctx, r.name)
-	if err == nil && (s.NodeName == "" || s.InstanceID == "") {
+	if err == nil && (s.NodeName == "" || (s.InstanceID == "") != s.Host || (s.Host && r.signer == servingSigner)) {
 		err = errors.New("owner without a node name or an instance id")
 	}
 	return s, err
@@ -82,7 +82,7 @@ func (a *Approver) ofToken(ctx context.Context, id string) (Subject, error) {
 	}
 	s, err := a.owners.OfToken(ctx, id)
 	if errors.Is(err, ErrNotOurs) {
-		return Subject{}, refusef("bootstrap token %s was made for no instance", id)
+		return Subject{}, refusef("bootstrap token %s was made for no instance and no host", id)
 	}
 	return s, err
 }

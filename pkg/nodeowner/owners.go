@@ -11,6 +11,7 @@ import (
 	"dynk8s.du5t1n.me/provisioner/pkg/bootstraptoken"
 	"dynk8s.du5t1n.me/provisioner/pkg/instance"
 	"dynk8s.du5t1n.me/provisioner/pkg/lifecycle"
+	"dynk8s.du5t1n.me/provisioner/pkg/node"
 	"dynk8s.du5t1n.me/provisioner/pkg/nodecertificate"
 	"dynk8s.du5t1n.me/provisioner/pkg/wireguardkey"
 )
@@ -21,8 +22,16 @@ type Claims interface {
 	ByTokenID(ctx context.Context, tokenID string) (bootstraptoken.Claim, error)
 }
 
+// Hosts finds the token of a host, or answers with an error that is
+// bootstraptoken.ErrNotFound.
+type Hosts interface {
+	ByTokenID(ctx context.Context, tokenID string) (bootstraptoken.HostToken, error)
+}
+
 // Nodes finds the instance of a Node; see node.Nodes.
 type Nodes interface {
+	// Named reads the Node of a name from the API server.
+	Named(ctx context.Context, name string) (node.Node, bool, error)
 	InstanceOf(name string) (id instance.ID, inEC2, found bool)
 }
 
@@ -54,6 +63,7 @@ type Names interface {
 // Owners implements nodecertificate.Owners. All its fields must be set.
 type Owners struct {
 	Claims    Claims
+	Hosts     Hosts
 	Nodes     Nodes
 	Keys      Keys
 	Instances Instances
@@ -61,12 +71,12 @@ type Owners struct {
 	Names     Names
 }
 
-// OfToken returns the Node that the token was made for, as long as its instance
-// may join.
+// OfToken returns the Node that the token was made for, as long as its instance,
+// or the host, may join.
 func (o Owners) OfToken(ctx context.Context, tokenID string) (nodecertificate.Subject, error) {
 	claim, err := o.Claims.ByTokenID(ctx, tokenID)
 	if errors.Is(err, bootstraptoken.ErrNotFound) {
-		return nodecertificate.Subject{}, nodecertificate.ErrNotOurs
+		return o.ofHost(ctx, tokenID)
 	}
 	if err != nil {
 		return nodecertificate.Subject{}, err

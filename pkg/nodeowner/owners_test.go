@@ -14,6 +14,7 @@ import (
 	"dynk8s.du5t1n.me/provisioner/pkg/bootstraptoken"
 	"dynk8s.du5t1n.me/provisioner/pkg/instance"
 	"dynk8s.du5t1n.me/provisioner/pkg/lifecycle"
+	"dynk8s.du5t1n.me/provisioner/pkg/node"
 	"dynk8s.du5t1n.me/provisioner/pkg/nodecertificate"
 	"dynk8s.du5t1n.me/provisioner/pkg/wireguardkey"
 )
@@ -37,6 +38,22 @@ type facts struct {
 	notOurs  bool
 	keys     []wireguardkey.Key
 	keysErr  error
+	hosts    hostsFunc
+	named    node.Node // of any name; none when it has no name
+	namedErr error
+}
+
+type hostsFunc func(tokenID string) (bootstraptoken.HostToken, error)
+
+func (f hostsFunc) ByTokenID(_ context.Context, tokenID string) (bootstraptoken.HostToken, error) {
+	if f == nil {
+		return bootstraptoken.HostToken{}, bootstraptoken.ErrNotFound
+	}
+	return f(tokenID)
+}
+
+func (f *facts) Named(context.Context, string) (node.Node, bool, error) {
+	return f.named, f.named.Name != "", f.namedErr
 }
 
 func (f *facts) ByTokenID(context.Context, string) (bootstraptoken.Claim, error) {
@@ -72,7 +89,7 @@ func (f *facts) NodeName(g lifecycle.Grant) (string, error) {
 }
 
 func (f *facts) owners() Owners {
-	return Owners{Claims: f, Nodes: f, Keys: f, Instances: f, Lifecycle: f, Names: f}
+	return Owners{Claims: f, Hosts: f.hosts, Nodes: f, Keys: f, Instances: f, Lifecycle: f, Names: f}
 }
 
 // newFacts are those of an instance that joins.

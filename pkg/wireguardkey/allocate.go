@@ -117,10 +117,10 @@ func (p *Pool) check(secret *corev1.Secret, id instance.ID) error {
 		return ErrTaken
 	case !pooled && !isLost:
 		return fmt.Errorf("%w: it has no label %s, so it is not in the pool", ErrUnusable, InstanceLabel)
-	case len(secret.Data[configKey]) == 0:
-		return fmt.Errorf("%w: it has no %s", ErrUnusable, configKey)
+	case len(secret.Data[ConfigKey]) == 0:
+		return fmt.Errorf("%w: it has no %s", ErrUnusable, ConfigKey)
 	}
-	if err := p.usable(secret.Data[configKey]); err != nil {
+	if err := p.usable(secret.Data[ConfigKey]); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
 	return nil

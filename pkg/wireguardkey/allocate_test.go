@@ -74,8 +74,8 @@ var unfit = []struct {
 	seen bool
 }{
 	{"without config", func(s *corev1.Secret) { s.Data = nil }, ErrUnusable, true},
-	{"with an empty config", func(s *corev1.Secret) { s.Data[configKey] = nil }, ErrUnusable, true},
-	{"refused by usable", func(s *corev1.Secret) { s.Data[configKey] = []byte("bad") }, ErrUnusable, true},
+	{"with an empty config", func(s *corev1.Secret) { s.Data[ConfigKey] = nil }, ErrUnusable, true},
+	{"refused by usable", func(s *corev1.Secret) { s.Data[ConfigKey] = []byte("bad") }, ErrUnusable, true},
 	{"not in the pool", func(s *corev1.Secret) { s.Labels = nil }, ErrUnusable, false},
 	{"reserved by hand", func(s *corev1.Secret) { s.Labels[InstanceLabel] = "reserved" }, ErrTaken, false},
 	{"held by another", func(s *corev1.Secret) { s.Labels[InstanceLabel] = string(instanceB) }, ErrTaken, false},
@@ -202,7 +202,7 @@ func TestAllocate(t *testing.T) {
 		if _, there := s.Annotations[releasedAt]; there || s.Annotations["other"] != "stays" || s.Labels["site"] != "home" {
 			t.Errorf("annotations %v, labels %v", s.Annotations, s.Labels)
 		}
-		if string(s.Data[configKey]) != config("key-1") || key.Marked(instanceA) {
+		if string(s.Data[ConfigKey]) != config("key-1") || key.Marked(instanceA) {
 			t.Error("more was changed")
 		}
 		if got := c.events(); len(got) != 1 || got[0] != "Normal WireGuardKeyAllocated Allocated to EC2 instance "+string(instanceA) {

@@ -75,7 +75,7 @@ func (c *cluster) put(t *testing.T, name string, f func(*corev1.Secret)) {
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{InstanceLabel: ""}},
 		Type:       SecretType,
-		Data:       map[string][]byte{configKey: []byte(config(name))},
+		Data:       map[string][]byte{ConfigKey: []byte(config(name))},
 	}
 	if f != nil {
 		f(secret)

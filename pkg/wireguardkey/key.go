@@ -17,8 +17,8 @@ import (
 const (
 	SecretType    corev1.SecretType = "dynk8s.du5t1n.me/wireguard-key" //nolint:gosec // a type, no secret
 	InstanceLabel                   = instance.Label
-	// configKey holds a complete wg-quick configuration.
-	configKey = "wireguard-config"
+	// ConfigKey is the key in its data that holds a complete wg-quick configuration.
+	ConfigKey = "wireguard-config"
 )
 
 // Annotations of a key's Secret.
@@ -63,7 +63,7 @@ func (k Key) Marked(id instance.ID) bool { return k.secret().Annotations[handedO
 func (k Key) Joined() bool { return k.secret().Annotations[joinedAt] != "" }
 
 // Reveal returns the wg-quick configuration, private key and all.
-func (k Key) Reveal() []byte { return k.secret().Data[configKey] }
+func (k Key) Reveal() []byte { return k.secret().Data[ConfigKey] }
 
 // String returns the name of the Secret, and nothing of its content.
 func (k Key) String() string { return k.secret().Name }

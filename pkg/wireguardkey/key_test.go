@@ -18,7 +18,7 @@ func TestKeyPrintsNothingSecret(t *testing.T) {
 	t.Parallel()
 	key := keyOf(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "key-1"},
-		Data:       map[string][]byte{configKey: []byte(config("key-1"))},
+		Data:       map[string][]byte{ConfigKey: []byte(config("key-1"))},
 	})
 	whole := config("key-1")
 	secrets := []string{

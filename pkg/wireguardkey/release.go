@@ -23,7 +23,7 @@ func (p *Pool) HandOut(ctx context.Context, key Key, id instance.ID) ([]byte, er
 		return nil, err
 	}
 	if key.Marked(id) {
-		return secret.Data[configKey], nil
+		return secret.Data[ConfigKey], nil
 	}
 	secret = secret.DeepCopy()
 	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, handedOutTo, string(id))
@@ -32,7 +32,7 @@ func (p *Pool) HandOut(ctx context.Context, key Key, id instance.ID) ([]byte, er
 	if err != nil {
 		return nil, fmt.Errorf("mark WireGuard key as handed out: %w", err)
 	}
-	return stored.Data[configKey], nil
+	return stored.Data[ConfigKey], nil
 }
 
 // MarkJoined remembers on the key that the Node of the instance that holds it was

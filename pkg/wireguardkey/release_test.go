@@ -50,7 +50,7 @@ func TestHandOutRefuses(t *testing.T) {
 		{"another's", func(s *corev1.Secret) { s.Labels[InstanceLabel] = string(instanceB) }, ErrTaken},
 		{"marked for another", func(s *corev1.Secret) { s.Annotations[handedOutTo] = string(instanceB) }, ErrTaken},
 		{"without config", func(s *corev1.Secret) { s.Data = nil }, ErrUnusable},
-		{"refused by usable", func(s *corev1.Secret) { s.Data[configKey] = []byte("bad") }, ErrUnusable},
+		{"refused by usable", func(s *corev1.Secret) { s.Data[ConfigKey] = []byte("bad") }, ErrUnusable},
 	} {
 		c := newCluster(refuseBad)
 		c.put(t, "key-1", nil)
@@ -119,7 +119,7 @@ func TestRelease(t *testing.T) {
 			}
 			wantFree(t, now)
 			if now.secret().Annotations[annotation+"released-at"] != "2000-01-01T00:00:00Z" || now.secret().Labels["site"] != "home" ||
-				string(now.secret().Data[configKey]) != config("key-1") {
+				string(now.secret().Data[ConfigKey]) != config("key-1") {
 				t.Errorf("labels %v, annotations %v", now.secret().Labels, now.secret().Annotations)
 			}
 			if got := c.events(); len(got) != 1 || got[0] != "Normal WireGuardKeyReleased Released by EC2 instance "+string(instanceA) {
