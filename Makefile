@@ -108,6 +108,11 @@ chart-test: linux parts ## Run the chart's tests and show what breaks without wh
 image-test: linux ## Build the release and the image, and look into both.
 	@cd test && go test -count=1 -v -timeout=30m ./image
 
+.PHONY: aws-test
+aws-test: linux parts ## Test the AWS side and the scripts of the first boot, and show what was covered.
+	@cd test && go test $(RACE) -count=1 -v -timeout=30m ./terraform ./userdata 2>&1 \
+	  | grep -vE '^(=== |PASS$$)'; exit $${PIPESTATUS[0]}
+
 .PHONY: parts
 parts: linux ## Build the real parts, if the cache does not hold them.
 	@cd test && go run ./cmd/parts
