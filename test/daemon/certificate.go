@@ -23,8 +23,9 @@ type certificate struct {
 	pool              *x509.CertPool
 }
 
-// newCertificate writes base.crt and base.key.
-func newCertificate(base string) (certificate, error) {
+// newCertificate writes base.crt and base.key, for the loopback address and
+// further names.
+func newCertificate(base string, names []string) (certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return certificate{}, err
@@ -34,6 +35,7 @@ func newCertificate(base string) (certificate, error) {
 		NotBefore:    time.Now().Add(-time.Hour),
 		NotAfter:     time.Now().Add(24 * time.Hour),
 		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
+		DNSNames:     names,
 		KeyUsage:     x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}

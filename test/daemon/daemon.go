@@ -58,6 +58,8 @@ type Options struct {
 	Env []string
 	// TLS has the artifact port serve TLS, with a certificate of its own.
 	TLS bool
+	// Names are further names in that certificate.
+	Names []string
 }
 
 // Daemon is a running process.
@@ -85,7 +87,7 @@ func Start(ctx context.Context, o Options) (*Daemon, error) {
 	scheme := "http"
 	env := o.Env
 	if o.TLS {
-		tls, err := newCertificate(filepath.Join(o.Dir, o.Name))
+		tls, err := newCertificate(filepath.Join(o.Dir, o.Name), o.Names)
 		if err != nil {
 			return nil, err
 		}
@@ -221,6 +223,10 @@ func get(ctx context.Context, client *http.Client, url string, header http.Heade
 	body, err := io.ReadAll(resp.Body)
 	return resp.StatusCode, body, err
 }
+
+// CertificateFile is the path of the artifact port's certificate, which signed
+// itself, when it serves TLS.
+func (d *Daemon) CertificateFile() string { return filepath.Join(d.options.Dir, d.options.Name+".crt") }
 
 // Client is an HTTP client that trusts the artifact port's certificate.
 func (d *Daemon) Client() *http.Client { return d.client }
