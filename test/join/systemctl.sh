@@ -10,7 +10,7 @@ state=/run/systemctl
 mkdir -p "$state"
 
 # The process may have ended: then its command line is empty or gone.
-kubelet_active() { grep -q . "/proc/$(cat "$state/kubelet" 2>/dev/null)/cmdline" 2>/dev/null; }
+kubelet_active() { [ -e "$state/kubelet" ] && grep -q . "/proc/$(cat "$state/kubelet")/cmdline" 2>/dev/null; }
 
 kubelet_stop() {
 	! kubelet_active || kill "$(cat "$state/kubelet")" 2>/dev/null
@@ -20,6 +20,7 @@ kubelet_stop() {
 
 kubelet_start() {
 	! kubelet_active || return 0
+	# shellcheck source=/dev/null
 	. /var/lib/kubelet/kubeadm-flags.env
 	# shellcheck disable=SC2086 # several arguments in one variable, as in the drop-in
 	kubelet --bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf \

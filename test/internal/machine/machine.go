@@ -79,6 +79,9 @@ func (m *Machine) launch() error {
 	return nil
 }
 
+// Dir is the folder for logs.
+func (m *Machine) Dir() string { return m.settings.Dir }
+
 func (m *Machine) logFile() string { return filepath.Join(m.settings.Dir, m.settings.Name+".log") }
 
 // Spawn starts another machine beside m, in the same user namespace. One that
