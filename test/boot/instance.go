@@ -7,6 +7,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -50,22 +51,19 @@ type Instance struct {
 	socket  string // of IMDS
 }
 
-// newInstance makes an instance that is switched off. settings go over those that
-// terraform would have made.
-func (s *site) newInstance(id instance.ID, number int, service *imds.Server, ca []byte, settings map[string]string) (*Instance, error) {
+// newInstance makes an instance that is switched off.
+func (s *site) newInstance(id instance.ID, number int, service *imds.Server, l Launching) (*Instance, error) {
 	script, err := os.ReadFile(s.programs.joinScript)
 	if err != nil {
 		return nil, err
 	}
-	all := map[string]string{
+	settings := map[string]string{
 		"DYNK8S_ENDPOINT": "https://" + endpointName, "DYNK8S_CA_FILE": caPath,
 		"DYNK8S_IMDS": "http://" + imdsAddress,
 	}
-	for k, v := range settings {
-		all[k] = v
-	}
+	maps.Copy(settings, l.Settings)
 	var env strings.Builder
-	for k, v := range all {
+	for k, v := range settings {
 		_, _ = fmt.Fprintf(&env, "%s=%s\n", k, v)
 	}
 	kubelet := append([]byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"), join.KubeletPatch...)
@@ -73,7 +71,7 @@ func (s *site) newInstance(id instance.ID, number int, service *imds.Server, ca 
 	i := &Instance{ID: id, IMDS: service, site: s, number: number, files: []machine.File{
 		{Path: scriptPath, Data: script, Mode: 0o755},
 		{Path: settingsPath, Data: []byte(env.String()), Mode: 0o600},
-		{Path: caPath, Data: ca, Mode: 0o644},
+		{Path: caPath, Data: l.CA, Mode: 0o644},
 		{Path: "/etc/hosts", Data: []byte(hosts), Mode: 0o644},
 		{Path: stubs + "/systemctl", Data: join.Systemctl, Mode: 0o755},
 		{Path: stubs + "/kubeadm", Data: kubeadm, Mode: 0o755},

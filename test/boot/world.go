@@ -3,6 +3,7 @@
 package boot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -179,44 +180,52 @@ func (w *World) AddKey(ctx context.Context) (keys.Key, error) {
 	return k, err
 }
 
-// Launch launches an instance that the daemon will provision, and announces it.
-// It is switched off; settings are of its join.env, over the usual ones.
-func (w *World) Launch(ctx context.Context, settings map[string]string) (*Instance, error) {
-	return w.launch(ctx, settings, "")
+// Launching changes what an instance is launched with.
+type Launching struct {
+	// Settings go over those of join.env.
+	Settings map[string]string
+	// CA is the PEM certificate that is pinned. Empty: the daemon's.
+	CA []byte
+	// Document is of what IMDS gives the identity document. Empty: the instance.
+	Document instance.ID
 }
 
-// launch may have the instance trust another CA than the daemon's.
-func (w *World) launch(ctx context.Context, settings map[string]string, caFile string) (*Instance, error) {
+// Launch launches an instance that the daemon will provision, and announces it.
+// It is switched off.
+func (w *World) Launch(ctx context.Context, l Launching) (*Instance, error) {
 	id, err := w.EC2.Launch(ctx, map[string]string{clusterTag: "boot", "Name": "k8s-worker"})
 	if err != nil {
 		return nil, err
 	}
-	if caFile == "" {
-		caFile = w.Daemon.CertificateFile()
+	if len(l.CA) == 0 {
+		if l.CA, err = os.ReadFile(w.Daemon.CAFile()); err != nil {
+			return nil, err
+		}
 	}
-	ca, err := os.ReadFile(caFile)
-	if err != nil {
-		return nil, err
-	}
-	service := imds.New(id, func(ctx context.Context) (string, error) { return w.EC2.Document(ctx, id) })
+	of := cmp.Or(l.Document, id)
+	service := imds.New(id, func(ctx context.Context) (string, error) { return w.EC2.Document(ctx, of) })
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	i, err := w.site.newInstance(id, len(w.instances)+1, service, ca, settings)
+	i, err := w.site.newInstance(id, len(w.instances)+1, service, l)
 	if err != nil {
 		return nil, err
 	}
 	w.instances = append(w.instances, i)
-	for _, state := range []instance.State{instance.Pending, instance.Running} {
+	return i, w.announce(ctx, id, instance.Pending, instance.Running)
+}
+
+func (w *World) announce(ctx context.Context, id instance.ID, states ...instance.State) error {
+	for _, state := range states {
 		if err := w.EC2.Announce(ctx, w.Stack.Path(), id, state); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return i, nil
+	return nil
 }
 
 // Terminate ends an instance for good, and announces it.
 func (w *World) Terminate(ctx context.Context, i *Instance) error {
-	if err := w.EC2.Announce(ctx, w.Stack.Path(), i.ID, instance.ShuttingDown); err != nil {
+	if err := w.announce(ctx, i.ID, instance.ShuttingDown); err != nil {
 		return err
 	}
 	if err := i.PowerOff(); err != nil {
@@ -225,7 +234,7 @@ func (w *World) Terminate(ctx context.Context, i *Instance) error {
 	if err := w.EC2.Terminate(ctx, i.ID); err != nil {
 		return err
 	}
-	return w.EC2.Announce(ctx, w.Stack.Path(), i.ID, instance.Terminated)
+	return w.announce(ctx, i.ID, instance.Terminated)
 }
 
 // KeyOf returns the key that an instance holds.

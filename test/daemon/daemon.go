@@ -73,6 +73,7 @@ type Daemon struct {
 	artifacts  string
 	operations string
 	client     *http.Client // of the artifact port
+	ca         string       // path
 }
 
 // Start starts a daemon and returns once it listens; see Ready.
@@ -91,6 +92,7 @@ func Start(ctx context.Context, o Options) (*Daemon, error) {
 		if err != nil {
 			return nil, err
 		}
+		d.ca = tls.caFile
 		scheme, d.client, env = "https", tls.client(), append(slices.Clone(env), tls.env()...)
 	}
 	if o.ConfigPath != "" {
@@ -224,9 +226,9 @@ func get(ctx context.Context, client *http.Client, url string, header http.Heade
 	return resp.StatusCode, body, err
 }
 
-// CertificateFile is the path of the artifact port's certificate, which signed
-// itself, when it serves TLS.
-func (d *Daemon) CertificateFile() string { return filepath.Join(d.options.Dir, d.options.Name+".crt") }
+// CAFile is the path of the CA that made the artifact port's certificate, when
+// that serves TLS.
+func (d *Daemon) CAFile() string { return d.ca }
 
 // Client is an HTTP client that trusts the artifact port's certificate.
 func (d *Daemon) Client() *http.Client { return d.client }
