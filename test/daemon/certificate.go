@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
 	"math/big"
@@ -17,27 +18,30 @@ import (
 	"time"
 )
 
-// certificate is one that was made for a daemon on the loopback device.
+// certificate is one that a CA of its own made for a daemon.
 type certificate struct {
-	certFile, keyFile string
-	pool              *x509.CertPool
+	caFile, certFile, keyFile string
+	pool                      *x509.CertPool
 }
 
-// newCertificate writes base.crt and base.key.
-func newCertificate(base string) (certificate, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+// newCertificate writes base-ca.crt, base.crt and base.key, for the loopback
+// address and further names.
+func newCertificate(base string, names []string) (certificate, error) {
+	c := certificate{caFile: base + "-ca.crt", certFile: base + ".crt", keyFile: base + ".key", pool: x509.NewCertPool()}
+	ca, caKey, err := sign(&x509.Certificate{
+		Subject:  pkix.Name{CommonName: "CA of a daemon under test"},
+		IsCA:     true,
+		KeyUsage: x509.KeyUsageCertSign, BasicConstraintsValid: true,
+	}, nil, nil)
 	if err != nil {
 		return certificate{}, err
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()),
-		NotBefore:    time.Now().Add(-time.Hour),
-		NotAfter:     time.Now().Add(24 * time.Hour),
-		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
-		KeyUsage:     x509.KeyUsageDigitalSignature,
-		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	c.pool.AddCert(ca)
+	leaf, key, err := sign(&x509.Certificate{
+		Subject:     pkix.Name{CommonName: "daemon under test"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: names,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}, ca, caKey)
 	if err != nil {
 		return certificate{}, err
 	}
@@ -45,17 +49,12 @@ func newCertificate(base string) (certificate, error) {
 	if err != nil {
 		return certificate{}, err
 	}
-	c := certificate{certFile: base + ".crt", keyFile: base + ".key", pool: x509.NewCertPool()}
-	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
-		return certificate{}, err
-	}
-	c.pool.AddCert(parsed)
 	for _, f := range []struct {
 		path, kind string
 		der        []byte
 	}{
-		{c.certFile, "CERTIFICATE", der},
+		{c.caFile, "CERTIFICATE", ca.Raw},
+		{c.certFile, "CERTIFICATE", leaf.Raw},
 		{c.keyFile, "PRIVATE KEY", keyDER},
 	} {
 		if err := os.WriteFile(f.path, pem.EncodeToMemory(&pem.Block{Type: f.kind, Bytes: f.der}), 0o600); err != nil {
@@ -65,11 +64,30 @@ func newCertificate(base string) (certificate, error) {
 	return c, nil
 }
 
+// sign makes a key and a certificate for it, which signs itself without a CA.
+func sign(template, ca *x509.Certificate, caKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	if ca == nil {
+		ca, caKey = template, key
+	}
+	template.SerialNumber = big.NewInt(time.Now().UnixNano())
+	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(24*time.Hour)
+	der, err := x509.CreateCertificate(rand.Reader, template, ca, key.Public(), caKey)
+	if err != nil {
+		return nil, nil, err
+	}
+	made, err := x509.ParseCertificate(der)
+	return made, key, err
+}
+
 func (c certificate) env() []string {
 	return []string{"DYNK8S_ARTIFACTS_TLS_CERTFILE=" + c.certFile, "DYNK8S_ARTIFACTS_TLS_KEYFILE=" + c.keyFile}
 }
 
-// client trusts this certificate only.
+// client trusts the daemon's CA only.
 func (c certificate) client() *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		TLSClientConfig:   &tls.Config{RootCAs: c.pool, MinVersion: tls.VersionTLS12},

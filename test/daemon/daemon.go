@@ -58,6 +58,8 @@ type Options struct {
 	Env []string
 	// TLS has the artifact port serve TLS, with a certificate of its own.
 	TLS bool
+	// Names are further names in that certificate.
+	Names []string
 }
 
 // Daemon is a running process.
@@ -71,6 +73,7 @@ type Daemon struct {
 	artifacts  string
 	operations string
 	client     *http.Client // of the artifact port
+	ca         string       // path
 }
 
 // Start starts a daemon and returns once it listens; see Ready.
@@ -85,10 +88,11 @@ func Start(ctx context.Context, o Options) (*Daemon, error) {
 	scheme := "http"
 	env := o.Env
 	if o.TLS {
-		tls, err := newCertificate(filepath.Join(o.Dir, o.Name))
+		tls, err := newCertificate(filepath.Join(o.Dir, o.Name), o.Names)
 		if err != nil {
 			return nil, err
 		}
+		d.ca = tls.caFile
 		scheme, d.client, env = "https", tls.client(), append(slices.Clone(env), tls.env()...)
 	}
 	if o.ConfigPath != "" {
@@ -221,6 +225,10 @@ func get(ctx context.Context, client *http.Client, url string, header http.Heade
 	body, err := io.ReadAll(resp.Body)
 	return resp.StatusCode, body, err
 }
+
+// CAFile is the path of the CA that made the artifact port's certificate, when
+// that serves TLS.
+func (d *Daemon) CAFile() string { return d.ca }
 
 // Client is an HTTP client that trusts the artifact port's certificate.
 func (d *Daemon) Client() *http.Client { return d.client }

@@ -8,6 +8,8 @@ import (
 	"net/netip"
 
 	"golang.org/x/sys/unix"
+
+	"dynk8s.du5t1n.me/provisioner/test/internal/machine"
 )
 
 // network gives the node its address and a way to the API server. All addresses
@@ -42,7 +44,7 @@ func (s spec) listenForAPIServer() error {
 	if err != nil {
 		return err
 	}
-	go forward(l, "unix", s.RelaySocket)
+	go machine.Forward(l, "unix", s.RelaySocket)
 	return nil
 }
 

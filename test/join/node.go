@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"dynk8s.du5t1n.me/provisioner/test/internal/machine"
 )
 
 // Node is an instance that joins. Set the fields, then call Join once.
@@ -33,7 +35,7 @@ type Node struct {
 
 	init     *exec.Cmd
 	lifeline io.Closer // the node's first process ends when this is closed
-	relay    *upstreamRelay
+	relay    *machine.Relay
 }
 
 // Join runs `kubeadm join` to its end and returns its output, also beside an
@@ -43,11 +45,13 @@ func (n *Node) Join(ctx context.Context) (log string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if n.relay, err = startUpstreamRelay(n.upstream(s)); err != nil {
+	if n.relay, err = machine.NewRelay(); err != nil {
 		return "", err
 	}
-	s.RelaySocket = n.relay.socket()
-	result, err := n.launch(s)
+	var result *os.File
+	if s.RelaySocket, err = n.relay.Add("api", n.upstream(s)); err == nil {
+		result, err = n.launch(s)
+	}
 	if err == nil {
 		err = n.await(ctx, result)
 	}
@@ -138,7 +142,7 @@ func (n *Node) await(ctx context.Context, result *os.File) error {
 // Stop ends all processes of the node, as when an instance loses power.
 func (n *Node) Stop() error {
 	if n.relay != nil {
-		n.relay.stop()
+		n.relay.Stop()
 	}
 	if n.init == nil {
 		return nil

@@ -27,11 +27,23 @@ const (
 	patchesPath = home + "/patches"
 )
 
+// KubeletPatch is what a kubelet's configuration needs in the namespaces of this
+// machine, a part of a KubeletConfiguration.
+//
 //go:embed kubelet-patch.yaml
-var kubeletPatch []byte
+var KubeletPatch []byte
 
+// Systemctl is a shell script that stands in for systemctl, for the units kubelet
+// and wg-quick@INTERFACE. The environment says where the kubelet's log is,
+// KUBELET_LOG, and where further files of its configuration are,
+// KUBELET_CONFIG_DIR.
+//
 //go:embed systemctl.sh
-var systemctl []byte
+var Systemctl []byte
+
+// IgnoredPreflightErrors are the checks of kubeadm that a machine with cgroup v1
+// or swap cannot pass.
+const IgnoredPreflightErrors = "SystemVerification,Swap"
 
 // writeFiles puts the artifacts where an instance would have put them, and
 // beside them what the machine needs.
@@ -44,8 +56,8 @@ func (s spec) writeFiles() error {
 		{s.DiscoveryPath, s.Discovery, 0o600},
 		{servedPath, s.JoinConfiguration, 0o600},
 		{configPath, withPatches(s.JoinConfiguration), 0o600},
-		{patchesPath + "/kubeletconfiguration0+merge.yaml", kubeletPatch, 0o600},
-		{home + "/bin/systemctl", systemctl, 0o700},
+		{patchesPath + "/kubeletconfiguration0+merge.yaml", KubeletPatch, 0o600},
+		{home + "/bin/systemctl", Systemctl, 0o700},
 	} {
 		if err := os.MkdirAll(filepath.Dir(f.path), 0o750); err != nil {
 			return err
@@ -114,8 +126,7 @@ func awaitSocket(path string, ended <-chan error) error {
 	}
 }
 
-// join validates the join configuration as it was served and joins with it. The
-// checks left out are those that a machine with cgroup v1 or swap cannot pass.
+// join validates the join configuration as it was served and joins with it.
 func (s spec) join() error {
 	log, err := s.createLog(joinLog)
 	if err != nil {
@@ -126,5 +137,5 @@ func (s spec) join() error {
 		return fmt.Errorf("validating the join configuration: %w", err)
 	}
 	return s.command(log, "kubeadm", "join", "--config", configPath,
-		"--ignore-preflight-errors=SystemVerification,Swap").Run()
+		"--ignore-preflight-errors="+IgnoredPreflightErrors).Run()
 }

@@ -21,27 +21,53 @@ const (
 	ConfigKey     = "wireguard-config"
 )
 
+// Server is the other end of the tunnel.
+type Server struct {
+	PublicKey string // base64
+	Endpoint  string // host:port
+}
+
 // Key is a WireGuard key that was put into the pool.
 type Key struct {
 	Name       string // of the Secret
 	PrivateKey string // base64, as in the configuration
+	PublicKey  string // base64, for the server
 	Address    string // of the VPN interface
 	Config     string // the whole wg-quick configuration
 }
 
-// New makes the nth key, for n from 1 to 65000, with the address 10.99.x.y.
+// NewServer makes the private key, base64, of a server that listens on the
+// endpoint.
+func NewServer(endpoint string) (s Server, privateKey string, err error) {
+	key, err := ecdh.X25519().GenerateKey(rand.Reader)
+	if err != nil {
+		return Server{}, "", err
+	}
+	return Server{PublicKey: encode(key.PublicKey().Bytes()), Endpoint: endpoint}, encode(key.Bytes()), nil
+}
+
+func encode(key []byte) string { return base64.StdEncoding.EncodeToString(key) }
+
+// New makes the nth key, for n from 1 to 65000, with the address 10.99.x.y, for
+// a server that does not exist.
 func New(n int) (Key, error) {
-	private, err := ecdh.X25519().GenerateKey(rand.Reader)
+	server, _, err := NewServer("vpn.example.org:51820")
 	if err != nil {
 		return Key{}, err
 	}
-	server, err := ecdh.X25519().GenerateKey(rand.Reader)
+	return NewFor(n, server)
+}
+
+// NewFor makes the nth key for a server.
+func NewFor(n int, server Server) (Key, error) {
+	private, err := ecdh.X25519().GenerateKey(rand.Reader)
 	if err != nil {
 		return Key{}, err
 	}
 	k := Key{
 		Name:       fmt.Sprintf("wireguard-key-%02d", n),
-		PrivateKey: base64.StdEncoding.EncodeToString(private.Bytes()),
+		PrivateKey: encode(private.Bytes()),
+		PublicKey:  encode(private.PublicKey().Bytes()),
 		Address:    fmt.Sprintf("10.99.%d.%d", n/250, n%250+2),
 	}
 	k.Config = fmt.Sprintf(`[Interface]
@@ -50,10 +76,10 @@ Address = %s/16
 
 [Peer]
 PublicKey = %s
-Endpoint = vpn.example.org:51820
+Endpoint = %s
 AllowedIPs = 10.99.0.0/16
 PersistentKeepalive = 25
-`, k.PrivateKey, k.Address, base64.StdEncoding.EncodeToString(server.PublicKey().Bytes()))
+`, k.PrivateKey, k.Address, server.PublicKey, server.Endpoint)
 	return k, nil
 }
 

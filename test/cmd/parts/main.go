@@ -38,5 +38,6 @@ func build(ctx context.Context) error {
 	g.Go(func() error { _, _, err := parts.Tflint(ctx, os.Stdout); return err })
 	g.Go(func() error { _, err := parts.AWSProvider(ctx, os.Stdout); return err })
 	g.Go(func() error { _, err := parts.Shfmt(ctx, os.Stdout); return err })
+	g.Go(func() error { _, err := parts.WireGuardGo(ctx, os.Stdout); return err })
 	return g.Wait()
 }
