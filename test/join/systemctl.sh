@@ -56,6 +56,7 @@ restart)
 is-active) "${kind}_active" ;;
 enable)
 	mkdir -p /etc/systemd/system/multi-user.target.wants
-	: >"/etc/systemd/system/multi-user.target.wants/$unit.service"
+	wanted=/etc/systemd/system/multi-user.target.wants/$unit.service
+	[ -e "$wanted" ] || : >"$wanted"
 	;;
 esac
