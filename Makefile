@@ -70,7 +70,7 @@ release: ## Build DIST: the program for linux amd64 and arm64, an SBOM of each, 
 SBOM := GOFLAGS= go run github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 
 .PHONY: demo
-demo: linux ## Show the main job on real parts (the first run builds them, up to 20 min).
+demo: linux ## Show the main job on real parts (the first run builds them, up to 20 min); DEMO=boot: the first boot.
 	@cd test && go run ./cmd/demo
 
 .PHONY: up
@@ -109,8 +109,8 @@ image-test: linux ## Build the release and the image, and look into both.
 	@cd test && go test -count=1 -v -timeout=30m ./image
 
 .PHONY: aws-test
-aws-test: linux parts ## Test the AWS side and the scripts of the first boot, and show what was covered.
-	@cd test && go test $(RACE) -count=1 -v -timeout=30m ./terraform ./userdata 2>&1 \
+aws-test: linux parts ## Test the AWS side and the first boot, and show what was covered.
+	@cd test && go test $(RACE) -count=1 -v -timeout=30m ./terraform ./userdata ./boot 2>&1 \
 	  | grep -vE '^(=== |PASS$$)'; exit $${PIPESTATUS[0]}
 
 .PHONY: parts

@@ -6,7 +6,9 @@
 // step did not happen.
 //
 // DEMO_KUBECONFIG names a kubeconfig of a cluster to use; without it a control
-// plane is built, once, and started.
+// plane is built, once, and started. DEMO=boot shows the first boot of an instance
+// instead: what the script of its user data does, in network namespaces and
+// through real WireGuard, until the instance is a Node.
 package main
 
 import (
@@ -29,21 +31,34 @@ func main() {
 	}
 }
 
-func run(ctx context.Context) (err error) {
+func run(ctx context.Context) error {
+	var show func(context.Context, *timeline, string) error
+	switch name := os.Getenv("DEMO"); name {
+	case "":
+		show = runMainJob
+	case "boot":
+		show = runBoot
+	default:
+		return fmt.Errorf("DEMO=%s: there is no such demonstration; write DEMO=boot, or nothing for the main job", name)
+	}
 	dir, err := os.MkdirTemp("", "dynk8s-demo-")
 	if err != nil {
 		return err
 	}
-	s := &scene{timeline: newTimeline(os.Stdout), dir: dir}
-	err = s.prepare(ctx)
-	if err == nil {
-		err = s.play(ctx)
-	}
-	if err = errors.Join(err, s.close()); err != nil {
+	if err := show(ctx, newTimeline(os.Stdout), dir); err != nil {
 		fmt.Fprintf(os.Stderr, "logs are kept in %s\n", dir)
 		return err
 	}
 	return os.RemoveAll(dir)
+}
+
+func runMainJob(ctx context.Context, t *timeline, dir string) error {
+	s := &scene{timeline: t, dir: dir}
+	err := s.prepare(ctx)
+	if err == nil {
+		err = s.play(ctx)
+	}
+	return errors.Join(err, s.close())
 }
 
 // clusterVariable names the environment variable with the cluster to use.
