@@ -111,7 +111,7 @@ test-system: parts ## Run the tests on real parts.
 
 .PHONY: chart-test
 chart-test: linux parts ## Run the chart's tests and show what breaks without which right.
-	@cd test && go test $(RACE) -count=1 -v -timeout=30m ./chart ./system -run 'TestLint|TestGolden|TestRefusals|TestRendered|TestReadme|TestHelm3|TestServer|TestChart' 2>&1 \
+	@cd test && go test $(RACE) -count=1 -v -timeout=30m ./chart ./system -run 'TestLint|TestGolden|TestRefusals|TestNames|TestDashboards|TestRendered|TestReadme|TestHelm3|TestServer|TestChart' 2>&1 \
 	  | grep -vE '^(=== |PASS$$| *--- PASS: TestGolden/)'; exit $${PIPESTATUS[0]}
 
 .PHONY: image-test
