@@ -39,7 +39,8 @@ build: ## Build bin/dynk8s-provisioner.
 	CGO_ENABLED=0 go build -trimpath -o bin/dynk8s-provisioner ./cmd/dynk8s-provisioner
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
-IMAGE ?= dynk8s-provisioner:$(or $(VERSION),dev)
+# Tags of images have no + and no /.
+IMAGE ?= dynk8s-provisioner:$(or $(subst +,-,$(subst /,-,$(VERSION))),dev)
 # docker, podman or buildah: what builds the image.
 IMAGE_BUILDER ?= $(shell if docker info >/dev/null 2>&1; then echo docker; \
   elif command -v podman >/dev/null; then echo podman; elif command -v buildah >/dev/null; then echo buildah; fi)
@@ -47,9 +48,17 @@ BUILD_docker := docker build
 BUILD_podman := podman build
 BUILD_buildah := buildah bud --isolation chroot
 
+# Keeps a version that the shell or the linker would take apart out of both.
+image release: export GIVEN_VERSION = $(VERSION)
+define checkversion
+	@case "$$GIVEN_VERSION" in *[!A-Za-z0-9._+/-]*) \
+	  echo 'VERSION may have letters, digits and . _ + / - only: write another' >&2; exit 1;; esac
+endef
+
 .PHONY: image
 image: ## Build the image IMAGE, by docker, podman or buildah, whichever is there.
 	$(if $(IMAGE_BUILDER),,$(error no docker daemon, podman or buildah is here: install one (Debian: apt-get install buildah)))
+	$(checkversion)
 	$(BUILD_$(IMAGE_BUILDER)) --build-arg VERSION='$(VERSION)' $(IMAGE_FLAGS) -t '$(IMAGE)' .
 
 # Where `make release` puts its files.
@@ -57,6 +66,7 @@ DIST ?= dist
 
 .PHONY: release
 release: ## Build DIST: the program for linux amd64 and arm64, an SBOM of each, checksums.
+	$(checkversion)
 	@rm -rf '$(DIST)' && mkdir -p '$(DIST)'
 	@for arch in amd64 arm64; do \
 	  out='$(DIST)'/dynk8s-provisioner-linux-$$arch; \
@@ -101,7 +111,7 @@ test-system: parts ## Run the tests on real parts.
 
 .PHONY: chart-test
 chart-test: linux parts ## Run the chart's tests and show what breaks without which right.
-	@cd test && go test $(RACE) -count=1 -v -timeout=30m ./chart ./system -run 'TestLint|TestGolden|TestRefusals|TestRendered|TestReadme|TestHelm3|TestServer|TestChart' 2>&1 \
+	@cd test && go test $(RACE) -count=1 -v -timeout=30m ./chart ./system -run 'TestLint|TestGolden|TestRefusals|TestNames|TestDashboards|TestRendered|TestReadme|TestHelm3|TestServer|TestChart' 2>&1 \
 	  | grep -vE '^(=== |PASS$$| *--- PASS: TestGolden/)'; exit $${PIPESTATUS[0]}
 
 .PHONY: image-test

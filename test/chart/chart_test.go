@@ -119,6 +119,7 @@ var switches = map[string]string{
 	"no-rbac":             "rbac: {create: false}\nserviceAccount: {create: false, name: mine}",
 	"no-network-policy":   "networkPolicy: {enabled: false}",
 	"load-balancer":       "service: {artifacts: {type: LoadBalancer}}\ntls: {secretName: artifacts-tls}",
+	"recreate":            "strategy: {type: Recreate}",
 	"one-replica":         "replicaCount: 1\npodDisruptionBudget: {enabled: false}",
 	"digest":              "image: {digest: 'sha256:" + strings.Repeat("a", 64) + "'}",
 	"proxy-and-fips":      "proxy: {https: 'http://proxy.example.org:3128'}\naws: {fips: true}",
@@ -236,7 +237,25 @@ func TestRefusals(t *testing.T) {
 		"short account id":        {queue + profile + ", artifacts: {identity: {accounts: ['1234']}}}", "accounts"},
 		"both credentials":        {queue + profile + "}\naws: {credentials: {secret: {name: a}, file: {secretName: b}}}", "credentials"},
 		"keys in plain values":    {queue + profile + "}\nextraEnv: [{name: AWS_SECRET_ACCESS_KEY, value: hush}]", "AWS_SECRET_ACCESS_KEY"},
-		"unknown switch":          {queue + profile + "}\nnetworkPolicy: {enabled: 'yes'}", "networkPolicy"},
+		"keys by an older name":   {queue + profile + "}\nextraEnv: [{name: AWS_SECRET_KEY, value: hush}]", "AWS_SECRET_KEY with a plain value"},
+		"keys of two kinds": {
+			queue + profile + "}\naws: {credentials: {file: {secretName: b}}}\nextraEnv: [{name: AWS_ACCESS_KEY_ID, valueFrom: {secretKeyRef: {name: a, key: b}}}]",
+			"extraEnv has AWS_ACCESS_KEY_ID beside aws.credentials.file",
+		},
+		"the same variable twice": {queue + profile + "}\nextraEnv: [{name: A, value: b}, {name: A, value: c}]", "extraEnv has A twice"},
+		"key size of another algorithm": {
+			queue + profile + "}\ncertificate: {enabled: true, dnsNames: [a.example.org], issuerRef: {name: a}, privateKey: {algorithm: RSA}}",
+			"certificate.privateKey.size is 256",
+		},
+		"no such port":           {queue + profile + ", artifacts: {address: ':65536'}}", "address"},
+		"age past the histogram": {queue + profile + "}\nmetrics: {prometheusRule: {thresholds: {messageAgeSeconds: 3600}}}", "messageAgeSeconds"},
+		"group approved by kubeadm": {
+			queue + profile + ", certificates: {group: 'system:bootstrappers:kubeadm:default-node-token'}}", "config.certificates.group",
+		},
+		"tokens that nobody approves": {
+			queue + "profiles: [{name: a, matchAll: true, bootstrapToken: {extraGroups: ['system:bootstrappers:a']}}]}", "extraGroups lacks",
+		},
+		"unknown switch": {queue + profile + "}\nnetworkPolicy: {enabled: 'yes'}", "networkPolicy"},
 	} {
 		_, err := helm(t, "template", "dynk8s", where.chart, "-f", write(t, tt.values))
 		if err == nil || !strings.Contains(err.Error(), tt.want) {

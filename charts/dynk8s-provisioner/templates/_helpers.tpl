@@ -5,19 +5,20 @@
 
 {{/*
 Name of the resources: at most 40 characters, as endings are added. A release
-called dynk8s is dynk8s-provisioner, not dynk8s-dynk8s-provisioner.
+called dynk8s is dynk8s-provisioner, not dynk8s-dynk8s-provisioner. Releases may
+have dots in their names, Services not.
 */}}
 {{- define "dynk8s.fullname" -}}
 {{- $name := include "dynk8s.name" . }}
+{{- $full := printf "%s-%s" .Release.Name $name }}
 {{- if .Values.fullnameOverride }}
-{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" }}
+{{- $full = .Values.fullnameOverride }}
 {{- else if contains $name .Release.Name }}
-{{- .Release.Name | trunc 40 | trimSuffix "-" }}
+{{- $full = .Release.Name }}
 {{- else if hasPrefix (printf "%s-" .Release.Name) $name }}
-{{- $name | trunc 40 | trimSuffix "-" }}
-{{- else }}
-{{- printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" }}
+{{- $full = $name }}
 {{- end }}
+{{- $full | replace "." "-" | trunc 40 | trimAll "-" }}
 {{- end }}
 
 {{/*

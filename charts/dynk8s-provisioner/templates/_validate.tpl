@@ -5,6 +5,7 @@ Refuses what the schema cannot: all at once, one line each, with what to write.
 {{- $problems := concat
       (include "dynk8s.queueProblems" . | fromJsonArray)
       (include "dynk8s.profileProblems" . | fromJsonArray)
+      (include "dynk8s.approvalProblems" . | fromJsonArray)
       (include "dynk8s.ownSettingsProblems" . | fromJsonArray)
       (include "dynk8s.credentialsProblems" . | fromJsonArray)
       (include "dynk8s.environmentProblems" . | fromJsonArray)
@@ -54,6 +55,25 @@ Refuses what the schema cannot: all at once, one line each, with what to write.
 {{- toJson $p }}
 {{- end }}
 
+{{/* With config.certificates.approve one group of tokens is the provisioner's, and nobody else approves what it asks for. */}}
+{{- define "dynk8s.approvalProblems" -}}
+{{- $p := list }}
+{{- $group := .Values.config.certificates.group }}
+{{- $kubeadm := "system:bootstrappers:kubeadm:default-node-token" }}
+{{- if .Values.config.certificates.approve }}
+  {{- if eq $group $kubeadm }}
+    {{- $p = append $p (printf "config.certificates.group is %s, whose requests kubeadm's RBAC approves whatever Node they name: write a group of the program's own, such as system:bootstrappers:dynk8s" $group) }}
+  {{- end }}
+  {{- range $i, $profile := .Values.config.profiles }}
+    {{- $groups := dig "bootstrapToken" "extraGroups" (list $group) $profile }}
+    {{- if and (kindIs "slice" $groups) (not (has $group $groups)) (not (has $kubeadm $groups)) }}
+      {{- $p = append $p (printf "config.profiles[%d].bootstrapToken.extraGroups lacks %s, so nobody would approve what its instances ask for: add it, or leave extraGroups out" $i $group) }}
+    {{- end }}
+  {{- end }}
+{{- end }}
+{{- toJson $p }}
+{{- end }}
+
 {{/* Settings that the chart writes itself. */}}
 {{- define "dynk8s.ownSettingsProblems" -}}
 {{- $p := list }}
@@ -89,18 +109,26 @@ Refuses what the schema cannot: all at once, one line each, with what to write.
 
 {{- define "dynk8s.environmentProblems" -}}
 {{- $p := list }}
+{{- $kind := include "dynk8s.awsKind" . }}
+{{- $keys := list "AWS_ACCESS_KEY_ID" "AWS_ACCESS_KEY" "AWS_SECRET_ACCESS_KEY" "AWS_SECRET_KEY" "AWS_SESSION_TOKEN" }}
+{{- $seen := dict }}
 {{- $own := list }}
 {{- range include "dynk8s.env" . | fromYamlArray }}
   {{- $own = append $own .name }}
 {{- end }}
 {{- range .Values.extraEnv }}
-  {{- if and .value (has .name (list "AWS_ACCESS_KEY_ID" "AWS_SECRET_ACCESS_KEY" "AWS_SESSION_TOKEN")) }}
+  {{- if and .value (has .name $keys) }}
     {{- $p = append $p (printf "extraEnv has %s with a plain value, which all who may read the release see: put the key into a Secret and write its name in aws.credentials.secret.name" .name) }}
   {{- end }}
-  {{- if has .name $own }}
+  {{- if and $kind .valueFrom (has .name $keys) }}
+    {{- $p = append $p (printf "extraEnv has %s beside aws.credentials.%s, and the SDK would take one of the two silently: keep one" .name $kind) }}
+  {{- end }}
+  {{- if hasKey $seen .name }}
+    {{- $p = append $p (printf "extraEnv has %s twice: keep one" .name) }}
+  {{- else if has .name $own }}
     {{- $p = append $p (printf "extraEnv has %s, which the chart sets: write the value that stands for it (aws, proxy) instead" .name) }}
   {{- end }}
-  {{- $own = append $own .name }}
+  {{- $_ := set $seen .name true }}
 {{- end }}
 {{- toJson $p }}
 {{- end }}
@@ -121,6 +149,12 @@ Refuses what the schema cannot: all at once, one line each, with what to write.
   {{- end }}
   {{- if not (or .dnsNames .ipAddresses) }}
     {{- $p = append $p "certificate.enabled is true without a name: write in certificate.dnsNames (or ipAddresses) how instances reach the endpoint" }}
+  {{- end }}
+  {{- $sizes := dict "ECDSA" (list 256 384 521) "RSA" (list 2048 3072 4096) "Ed25519" list }}
+  {{- with get $sizes .privateKey.algorithm }}
+  {{- if not (has (int $.Values.certificate.privateKey.size) .) }}
+    {{- $p = append $p (printf "certificate.privateKey.size is %d: write %s for %s" (int $.Values.certificate.privateKey.size) (join " or " .) $.Values.certificate.privateKey.algorithm) }}
+  {{- end }}
   {{- end }}
   {{- if or (ne $.Values.tls.certificateKey "tls.crt") (ne $.Values.tls.privateKeyKey "tls.key") }}
     {{- $p = append $p "tls.certificateKey and tls.privateKeyKey are not cert-manager's: leave them at tls.crt and tls.key with certificate.enabled" }}

@@ -87,8 +87,10 @@ namespace, whether a ServiceMonitor or a PodMonitor found it.
       or a call fails: mend that, then start a redrive of the dead-letter queue. The next reconcile pass repairs what was missed.
 - alert: Dynk8sIdentityRefused
   # Not who is late, has joined or sends nothing at all: those whose proof is wrong.
+  # A series that is new has no increase yet.
   expr: |-
     sum by (reason) (increase(dynk8s_artifact_refusals_total{ {{- $in -}} , reason=~"malformed|size|signer|region|account|instance|source"}[15m])) > {{ int .identityRefusals }}
+    or sum by (reason) (dynk8s_artifact_refusals_total{ {{- $in -}} , reason=~"malformed|size|signer|region|account|instance|source"} unless dynk8s_artifact_refusals_total{ {{- $in -}} } offset 15m) > {{ int .identityRefusals }}
   labels:
     severity: warning
   annotations:
